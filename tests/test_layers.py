@@ -123,3 +123,49 @@ def test_other_comparisons_are_not() -> None:
 
 def test_no_untyped_pointers_in_tensors() -> None:
     assert "void>" not in code(SOURCE / "core" / "tensor.h")
+
+
+KEY = re.compile(r'\bKey<([\w:]+)> *(\w+)\{"(\w+)"\}')
+KEYS = SOURCE / "ops" / "attribute_keys.h"
+TYPES = {
+    "bool": "bool",
+    "int64_t": "int",
+    "double": "float",
+    "std::string": "string",
+    "Ints": "ints",
+    "Floats": "floats",
+}
+
+
+def test_keys_of_attributes_are_declared_once() -> None:
+    """One for each name and type, sorted, and called by the name; of several types of a name all but one end in it."""
+    keys = KEY.findall(code(KEYS))
+    assert len(keys) == code(KEYS).count("Key<") > 100
+    assert [variable for _, variable, _ in keys] == sorted(variable for _, variable, _ in keys)
+    assert len({(name, type) for type, _, name in keys}) == len(keys)
+    assert [key for key in keys if key[1] not in (key[2], f"{key[2]}_{TYPES[key[0]]}")] == []
+    assert {name for _, _, name in keys} == {name for _, variable, name in keys if variable == name}
+    declared = {(type, name) for type, _, name in keys}
+    again = [
+        path
+        for path in files(SOURCE)
+        if path != KEYS
+        for key in KEY.findall(code(path))
+        if (key[0], key[2]) in declared
+    ]
+    assert again == []
+
+
+def test_keys_of_attributes_are_those_of_schemas() -> None:
+    """Each attribute has a key of its type, and each key is used."""
+    types = {(name, TYPES[type]) for type, _, name in KEY.findall(code(KEYS))}
+    attributes = {
+        (parameter["name"], parameter["type"])
+        for schema in schemas().values()
+        for parameter in schema["parameters"]
+        if parameter["kind"] == "attribute"
+    }
+    assert attributes - types == set() and len(attributes) > 80
+    text = "".join(code(path) for path in files(SOURCE) if path != KEYS)
+    used = set(re.findall(r"\battr::(\w+)", text))
+    assert {variable for _, variable, _ in KEY.findall(code(KEYS))} == used

@@ -48,10 +48,10 @@ struct Shape {
 Op convolution(const Shape& s) {
   const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
   Attributes attributes;
-  attributes.set("stride", s.stride);
-  attributes.set("padding", s.padding);
-  attributes.set("groups", s.groups);
-  attributes.set("activation", std::string("relu"));
+  attributes.set(attr::stride, s.stride);
+  attributes.set(attr::padding, s.padding);
+  attributes.set(attr::groups, s.groups);
+  attributes.set(attr::activation, std::string("relu"));
   return make_op(*find_schema("conv2d"), attributes,
                  {f32({s.n, s.c, s.h, s.w}), f32({s.oc, s.c / s.groups, s.k, s.k}), f32({s.oc})});
 }

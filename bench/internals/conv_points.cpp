@@ -50,10 +50,10 @@ Op convolution(const std::string& line) {
     fail(Code::invalid_argument, "not a convolution: ", line);
   const DType type = parse_dtype(dtype);
   Attributes attributes;
-  attributes.set("padding", padding);
-  attributes.set("stride", stride);
-  attributes.set("groups", groups);
-  attributes.set("activation", std::string("relu"));
+  attributes.set(attr::padding, padding);
+  attributes.set(attr::stride, stride);
+  attributes.set(attr::groups, groups);
+  attributes.set(attr::activation, std::string("relu"));
   return make_op(*find_schema("conv2d"), attributes,
                  {TensorDesc::dense(type, Dims{n, c, h, w}), TensorDesc::dense(type, Dims{oc, c / groups, kh, kw}),
                   TensorDesc::dense(type, Dims{oc})});

@@ -40,10 +40,10 @@ struct Shape {
 Op convolution(const Shape& s) {
   const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
   Attributes attributes;
-  attributes.set("stride", s.stride);
-  attributes.set("padding", s.padding);
-  attributes.set("groups", s.groups);
-  if (s.activation != "none") attributes.set("activation", s.activation);
+  attributes.set(attr::stride, s.stride);
+  attributes.set(attr::padding, s.padding);
+  attributes.set(attr::groups, s.groups);
+  if (s.activation != "none") attributes.set(attr::activation, s.activation);
   return make_op(*find_schema("conv2d"), attributes,
                  {f32({s.n, s.c, s.h, s.w}), f32({s.oc, s.c / s.groups, s.k, s.k}), f32({s.oc})});
 }

@@ -46,8 +46,8 @@ struct Shape {
 Op convolution(const Shape& s) {
   const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
   Attributes attributes;
-  attributes.set("padding", int64_t(1));
-  attributes.set("activation", std::string("relu"));
+  attributes.set(attr::padding, int64_t(1));
+  attributes.set(attr::activation, std::string("relu"));
   return make_op(*find_schema("conv2d"), attributes, {f32({s.n, s.c, s.h, s.w}), f32({s.oc, s.c, 3, 3}), f32({s.oc})});
 }
 

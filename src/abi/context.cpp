@@ -30,9 +30,11 @@ pl_status pl_context_set(pl_context context, const char* options) {
   return guarded([&] {
     const ContextRef self = context_of(context, "pl_context_set");
     const Attributes given = parse_options(options);
-    for (const auto& [key, value] : given)
+    for (const auto& [name, value] : given) {
+      const std::string_view key = name.text();
       require(key == "threads" || key == "tune" || key == "math", Code::invalid_argument,
               "pl_context_set: there is no option \"", key, "\" that can be changed; expected threads, tune or math");
+    }
     self->set_options(ContextOptions::parse(given, self->options()));
   });
 }

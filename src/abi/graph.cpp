@@ -319,7 +319,7 @@ pl_status pl_graph_bind(pl_graph graph, const char* sizes, pl_graph* bound) {
     for (const auto& [key, value] : given) {
       require(std::holds_alternative<int64_t>(value), Code::invalid_argument, function, ": sizes: ", key, " is ",
               to_text(value), ", expected an integer");
-      map[key] = std::get<int64_t>(value);
+      map[std::string(key.text())] = std::get<int64_t>(value);
     }
     *bound = new_graph(locked.graph.bound(map), locked.entry.context);
   });

@@ -73,7 +73,8 @@ const char* name_of(Result::Shape shape) {
 
 void write_result(Json& json, const Result& result) {
   json.object().field("name", result.name);
-  json.field("dtype_attribute", result.dtype_attribute).field("dtype_inputs", result.dtype_inputs);
+  json.field("dtype_attribute", result.dtype_attribute ? result.dtype_attribute->text() : "")
+      .field("dtype_inputs", result.dtype_inputs);
   json.field("dtype", pl::name_of(result.dtype)).field("shape", name_of(result.shape));
   json.field("shape_input", result.shape_input).field("may_overwrite", result.may_overwrite);
   json.field("state", result.state).field("only_with", result.only_with).field("many", result.many).end();
@@ -84,23 +85,26 @@ void write_rules(Json& json, const Schema& schema) {
   for (const Result& result : schema.results) write_result(json, result);
   json.end().key("restrictions").list();
   for (const Restriction& rule : schema.restrictions) {
-    json.object().field("attribute", rule.attribute).field("input", rule.input).field("dtypes", names_of(rule.of));
+    json.object()
+        .field("attribute", rule.attribute.text())
+        .field("input", rule.input)
+        .field("dtypes", names_of(rule.of));
     json.key("values").list();
     for (const AttributeValue& value : rule.values) json.value(value);
     json.end().end();
   }
   json.end().key("axes").list();
   for (const AxisRule& rule : schema.axes)
-    json.object().field("attribute", rule.attribute).field("meaning", name_of(rule.meaning)).end();
+    json.object().field("attribute", rule.attribute.text()).field("meaning", name_of(rule.meaning)).end();
   json.end().field("elementwise", schema.elementwise).field("renaming", name_of(schema.renaming));
   json.field("same_if_alike", schema.same_if_alike).field("idempotent", schema.idempotent);
   json.field("keeps_finite", schema.keeps_finite).field("zeros", name_of(schema.zeros));
   json.field("applies_function", schema.applies_function).field("by_rows", schema.by_rows);
   json.field("padding", name_of(schema.padding)).field("trained_as", schema.trained_as);
   json.key("same_only_if").object();
-  for (const AllEqual& rule : schema.same_only_if) json.field(rule.attribute, rule.number);
+  for (const AllEqual& rule : schema.same_only_if) json.field(rule.attribute.text(), rule.number);
   json.end().key("algebra").object().field("operation", name_of(schema.algebra.operation));
-  json.field("commutes", schema.algebra.commutes).field("not_with", schema.algebra.not_with);
+  json.field("commutes", schema.algebra.commutes).field("not_with", schema.algebra.not_with.text());
   if (schema.algebra.neutral) json.field("neutral", *schema.algebra.neutral);
   json.end().key("weighting").object().field("order", name_of(schema.weighting.order));
   json.field("channels", schema.weighting.channels).end();
@@ -127,7 +131,7 @@ std::string schemas_json() {
     json.object().field("name", schema->name).field("kind", schema->kind).field("doc", schema->doc);
     json.field("view", schema->view != nullptr).field("several", schema->several);
     json.field("differentiable", schema->gradient != nullptr).key("constants").object();
-    for (const auto& [key, value] : schema->constants) json.field(key, value);
+    for (const auto& [key, value] : schema->constants) json.field(key.text(), value);
     json.end().key("parameters").list();
     for (const Parameter& parameter : schema->parameters) write_parameter(json, parameter);
     json.end();

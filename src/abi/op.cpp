@@ -37,7 +37,7 @@ pl_status set_attribute(pl_attributes attributes, const char* key, const char* f
     require(word, Code::invalid_argument, function, ": key is \"", key, "\", expected letters, digits and underscores");
     attribute_sets().update(value_of(attributes), function, "attributes", [&](const AttributesEntry& entry) {
       Attributes text = *entry.text;
-      text.set(key, std::move(value));
+      text.set_value(AttributeName::of(key), std::move(value));
       return parsed(std::move(text));
     });
   });

@@ -187,13 +187,14 @@ pl_status pl_plan_load(pl_context context, const char* path, const char* options
     require_pointer(path, function, "path");
     require_pointer(plan, function, "plan");
     Attributes given = options ? Attributes::parse(options) : Attributes();
+    static constexpr Key<bool> replan_key{"replan"};
     bool replan = false;
-    if (const AttributeValue* value = given.find("replan")) {
+    if (const AttributeValue* value = given.find_value(replan_key)) {
       const bool* flag = std::get_if<bool>(value);
       require(flag != nullptr, Code::invalid_argument, function, ": replan is ", to_text(*value),
               ", expected true or false");
       replan = *flag;
-      given.erase("replan");
+      given.erase(replan_key);
     }
     *plan =
         reinterpret_cast<pl_plan>(plans().add(Plan::load(std::move(self), path, replan, PlanOptions::parse(given))));

@@ -1,10 +1,15 @@
 #include "core/attributes.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
 
 #include "core/dims.h"
 #include "core/status.h"
@@ -41,6 +46,24 @@ bool is_word(std::string_view text) {
   return true;
 }
 
+// A value that is one word.
+AttributeValue scalar(const std::string& word) {
+  if (word == "none") return None{};
+  if (word == "true" || word == "false") return word == "true";
+  char* end = nullptr;
+  errno = 0;
+  const long long integer = std::strtoll(word.c_str(), &end, 10);
+  if (*end == 0) {
+    require(errno == 0, Code::invalid_argument, "attributes: the integer ", word, " does not fit 64 bits");
+    return int64_t(integer);
+  }
+  const bool numeric = std::isdigit(static_cast<unsigned char>(word[0])) || word[0] == '-' || word[0] == '+' ||
+                       word[0] == '.' || word == "inf" || word == "nan";
+  const double number = std::strtod(word.c_str(), &end);
+  if (numeric && *end == 0) return number;
+  return word;
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -53,10 +76,11 @@ class Parser {
       while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
       const std::string key(text_.substr(start, at_ - start));
       if (key.empty()) bad("expected a name");
-      if (result.has(key)) bad("\"" + key + "\" is given twice");
       if (at_ == text_.size() || text_[at_] != '=') bad("expected '=' after \"" + key + "\"");
+      const AttributeName name = AttributeName::of(key);
+      if (result.has(name)) bad("\"" + key + "\" is given twice");
       ++at_;
-      result.set(key, value());
+      result.set_value(name, value());
       if (at_ < text_.size() && text_[at_] != ' ') bad("expected a space between attributes");
       skip_spaces();
     }
@@ -90,22 +114,6 @@ class Parser {
     if (at_ == text_.size()) bad("the string does not end");
     ++at_;
     return result;
-  }
-  static AttributeValue scalar(const std::string& word) {
-    if (word == "none") return None{};
-    if (word == "true" || word == "false") return word == "true";
-    char* end = nullptr;
-    errno = 0;
-    const long long integer = std::strtoll(word.c_str(), &end, 10);
-    if (*end == 0) {
-      require(errno == 0, Code::invalid_argument, "attributes: the integer ", word, " does not fit 64 bits");
-      return int64_t(integer);
-    }
-    const bool numeric = std::isdigit(static_cast<unsigned char>(word[0])) || word[0] == '-' || word[0] == '+' ||
-                         word[0] == '.' || word == "inf" || word == "nan";
-    const double number = std::strtod(word.c_str(), &end);
-    if (numeric && *end == 0) return number;
-    return word;
   }
   AttributeValue list() {
     std::vector<int64_t> integers;
@@ -147,7 +155,7 @@ std::string to_text(const AttributeValue& value) {
     std::string operator()(int64_t v) const { return std::to_string(v); }
     std::string operator()(double v) const { return number_text(v); }
     std::string operator()(const std::string& v) const {
-      const bool plain = is_word(v) && std::holds_alternative<std::string>(Attributes::parse("v=" + v).begin()->second);
+      const bool plain = is_word(v) && std::holds_alternative<std::string>(scalar(v));
       if (plain) return v;
       std::string text = "\"";
       for (char c : v) text += (c == '"' || c == '\\' ? std::string("\\") : std::string()) + c;
@@ -166,61 +174,152 @@ const char* type_name(const AttributeValue& value) {
   return names[value.index()];
 }
 
-Attributes Attributes::parse(std::string_view text) { return Parser(text).run(); }
-
-const AttributeValue* Attributes::find(std::string_view key) const {
-  auto it = values_.find(key);
-  return it == values_.end() ? nullptr : &it->second;
+const char* name_of(AttributeType type) {
+  constexpr const char* names[] = {"bool", "int", "float", "string", "ints", "floats"};
+  return names[size_t(type)];
 }
 
-void Attributes::set(std::string_view key, AttributeValue value) { values_[std::string(key)] = std::move(value); }
-
-void Attributes::erase(std::string_view key) {
-  auto it = values_.find(key);
-  if (it != values_.end()) values_.erase(it);
-}
-
-const AttributeValue& Attributes::at(std::string_view key) const {
-  auto it = values_.find(key);
-  require(it != values_.end(), Code::internal, "attribute \"", key, "\" was not filled in");
-  return it->second;
-}
+// ---- names ----
 
 namespace {
-template <class T>
-const T& typed(const AttributeValue& value, std::string_view key, const char* expected) {
-  const T* result = std::get_if<T>(&value);
-  require(result != nullptr, Code::internal, "attribute \"", key, "\" is ", type_name(value), ", read as ", expected);
-  return *result;
-}
+
+// Texts that names were made of, in lists by their ids.  Lists only grow, at the front: who reads needs no lock.
+struct KeptText {
+  std::string text;
+  uint64_t id;
+  KeptText* next;
+};
+std::atomic<KeptText*> kept_texts[256];
+
 }  // namespace
 
-bool Attributes::is_none(std::string_view key) const { return std::holds_alternative<None>(at(key)); }
-bool Attributes::flag(std::string_view key) const { return typed<bool>(at(key), key, "bool"); }
-int64_t Attributes::integer(std::string_view key) const { return typed<int64_t>(at(key), key, "int"); }
-double Attributes::number(std::string_view key) const {
-  const AttributeValue& value = at(key);
-  if (const auto* integer = std::get_if<int64_t>(&value)) return double(*integer);
-  return typed<double>(value, key, "float");
+AttributeName AttributeName::of(std::string_view text) {
+  AttributeName name(text);
+  std::atomic<KeptText*>& list = kept_texts[name.id_ % (sizeof kept_texts / sizeof *kept_texts)];
+  KeptText* first = list.load(std::memory_order_acquire);
+  const KeptText* searched = nullptr;  // from here on
+  std::unique_ptr<KeptText> made;
+  do {
+    for (const KeptText* kept = first; kept != searched; kept = kept->next) {
+      if (kept->id != name.id_) continue;
+      require(kept->text == text, Code::invalid_argument, "attributes: the name \"", text, "\" cannot be told from \"",
+              kept->text, "\", expected another one");
+      name.text_ = kept->text;
+      return name;
+    }
+    searched = first;
+    if (!made) made.reset(new KeptText{std::string(text), name.id_, nullptr});
+    made->next = first;
+  } while (!list.compare_exchange_weak(first, made.get(), std::memory_order_acq_rel, std::memory_order_acquire));
+  name.text_ = made.release()->text;
+  return name;
 }
-const std::string& Attributes::text(std::string_view key) const { return typed<std::string>(at(key), key, "string"); }
-const std::vector<int64_t>& Attributes::integers(std::string_view key) const {
-  return typed<std::vector<int64_t>>(at(key), key, "ints");
+
+// ---- attributes ----
+
+namespace {
+
+uint64_t bits_of(double value) {  // as text tells them apart: one NaN, two zeros
+  if (std::isnan(value)) return ~uint64_t(0);
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
 }
-const std::vector<double>& Attributes::numbers(std::string_view key) const {
-  return typed<std::vector<double>>(at(key), key, "floats");
+
+bool same(const AttributeValue& a, const AttributeValue& b) {
+  if (a.index() != b.index()) return false;
+  const auto same_bits = [](double x, double y) { return bits_of(x) == bits_of(y); };
+  if (const auto* number = std::get_if<double>(&a)) return same_bits(*number, *std::get_if<double>(&b));
+  if (const auto* list = std::get_if<Floats>(&a)) {
+    const Floats& other = *std::get_if<Floats>(&b);
+    return std::equal(list->begin(), list->end(), other.begin(), other.end(), same_bits);
+  }
+  return a == b;
+}
+
+struct Hash {
+  uint64_t seed;
+
+  void operator()(None) {}
+  void operator()(bool value) { seed = hash_mix(seed, value); }
+  void operator()(int64_t value) { seed = hash_mix(seed, uint64_t(value)); }
+  void operator()(double value) { seed = hash_mix(seed, bits_of(value)); }
+  void operator()(const std::string& text) { seed = hash_mix(seed, std::hash<std::string>()(text)); }
+  template <class T>
+  void operator()(const std::vector<T>& list) {
+    seed = hash_mix(seed, list.size());
+    for (T value : list) (*this)(value);
+  }
+};
+
+}  // namespace
+
+Attributes Attributes::parse(std::string_view text) { return Parser(text).run(); }
+
+const AttributeValue* Attributes::find_value(const AttributeName& name) const {
+  for (const Entry& entry : entries_)
+    if (entry.name == name) return &entry.value;
+  return nullptr;
+}
+
+void Attributes::set_value(const AttributeName& name, AttributeValue value) {
+  for (Entry& entry : entries_)
+    if (entry.name == name) {
+      entry.value = std::move(value);
+      return;
+    }
+  const auto place =
+      std::lower_bound(entries_.begin(), entries_.end(), name.text(),
+                       [](const Entry& entry, std::string_view text) { return entry.name.text() < text; });
+  entries_.insert(place, Entry{name, std::move(value)});
+}
+
+void Attributes::erase(const AttributeName& name) {
+  const auto place =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
+  if (place != entries_.end()) entries_.erase(place);
+}
+
+void Attributes::take(const Attributes& from, std::initializer_list<AttributeName> names) {
+  for (const AttributeName& name : names)
+    if (const AttributeValue* value = from.find_value(name))
+      set_value(name, *value);
+    else
+      erase(name);
+}
+
+bool Attributes::is_none(const AttributeName& name) const {
+  const AttributeValue* value = find_value(name);
+  require(value != nullptr, Code::internal, "attribute \"", name, "\" was not filled in");
+  return std::holds_alternative<None>(*value);
+}
+
+void Attributes::refuse(const AttributeName& name, const AttributeValue* value, AttributeType expected) {
+  require(value != nullptr, Code::internal, "attribute \"", name, "\" was not filled in");
+  fail(Code::internal, "attribute \"", name, "\" is ", type_name(*value), ", read as ", name_of(expected));
 }
 
 std::string Attributes::str() const {
   std::string text;
-  for (const auto& [key, value] : values_) text += (text.empty() ? "" : " ") + key + "=" + to_text(value);
+  for (const auto& [name, value] : entries_) {
+    if (!text.empty()) text += ' ';
+    text.append(name.text()).append("=") += to_text(value);
+  }
   return text;
 }
 
 uint64_t Attributes::hash() const {
-  uint64_t seed = values_.size();
-  for (char c : str()) seed = hash_mix(seed, static_cast<unsigned char>(c));
-  return seed;
+  Hash hash{entries_.size()};
+  for (const auto& [name, value] : entries_) {
+    hash.seed = hash_mix(hash_mix(hash.seed, name.id()), value.index());
+    std::visit(hash, value);
+  }
+  return hash.seed;
+}
+
+bool operator==(const Attributes& a, const Attributes& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.name == y.name && same(x.value, y.value); });
 }
 
 }  // namespace pl

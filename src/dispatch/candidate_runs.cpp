@@ -97,7 +97,8 @@ int64_t beside(const Layout& layout) { return layout.is_blocked() ? layout.block
 
 CandidateOptions CandidateOptions::parse(const Attributes& attributes) {
   CandidateOptions options;
-  for (const auto& [key, value] : attributes) {
+  for (const auto& [name, value] : attributes) {
+    const std::string key(name.text());
     const bool* flag = std::get_if<bool>(&value);
     const std::string* text = std::get_if<std::string>(&value);
     if (key == "strided_layout") {

@@ -284,8 +284,8 @@ EntryRef Catalog::reorder_entry(const TensorDesc& from, const TensorDesc& to, De
   static const Schema* schema = find_schema("reorder");
   require(schema != nullptr, Code::internal, "the op reorder is not registered");
   Attributes attributes;
-  attributes.set("target", to.layout.generic_str());
-  attributes.set("dtype", std::string(name_of(to.dtype)));
+  attributes.set(attr::target, to.layout.generic_str());
+  attributes.set(attr::dtype, std::string(name_of(to.dtype)));
   Op op = make_op(*schema, attributes, {from});
   op.outputs[0] = to;
   return find_or_make(op, device, threads);

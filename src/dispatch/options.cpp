@@ -33,7 +33,8 @@ Math parse_math(const std::string& text) {
 }
 
 ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOptions options) {
-  for (const auto& [key, value] : attributes) {
+  for (const auto& [name, value] : attributes) {
+    const std::string key(name.text());
     if (key == "threads") {
       const auto* threads = std::get_if<int64_t>(&value);
       require(threads && *threads >= 1 && *threads <= 4096, Code::invalid_argument, "context: threads is ",
@@ -73,7 +74,7 @@ CallRef CallAttributes::parse(const Attributes& all) {
   auto call = std::make_shared<CallAttributes>();
   call->attributes = all;
   Policy& policy = call->policy;
-  if (const AttributeValue* value = all.find("layout")) {
+  if (const AttributeValue* value = all.find_value(call_option::layout)) {
     const std::string layout = text_of("layout", *value);
     if (layout == "per-op") {
       policy.mode = Policy::Mode::per_op;
@@ -81,11 +82,11 @@ CallRef CallAttributes::parse(const Attributes& all) {
       policy.mode = Policy::Mode::forced;
       policy.layout = Layout::parse(layout);
     }
-    call->attributes.erase("layout");
+    call->attributes.erase(call_option::layout);
   }
-  if (const AttributeValue* value = all.find("device")) {
+  if (const AttributeValue* value = all.find_value(call_option::device)) {
     if (!std::holds_alternative<None>(*value)) policy.device = text_of("device", *value);
-    call->attributes.erase("device");
+    call->attributes.erase(call_option::device);
   }
   call->hash = hash_mix(call->attributes.hash(), uint64_t(policy.mode));
   call->hash = hash_mix(call->hash, policy.layout.hash());

@@ -47,7 +47,12 @@ struct Policy {
 // Nothing where it has no meaning: ranks below 3, or a layout of no family and another rank.
 std::optional<Layout> family_layout(const Layout& layout, const TensorDesc& desc);
 
-// The attributes of a call with the common keys `layout` and `device` taken out, hashed once.  Immutable and
+// What every call may be told beside the attributes of its op.
+namespace call_option {
+inline constexpr Key<std::string> layout{"layout"}, device{"device"};
+}  // namespace call_option
+
+// The attributes of a call with these options taken out, hashed once.  Immutable and
 // shared, so that repeated calls are recognised by the pointer.
 struct CallAttributes;
 using CallRef = std::shared_ptr<const CallAttributes>;

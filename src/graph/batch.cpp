@@ -58,12 +58,13 @@ Graph with_batch(const Graph& graph, int64_t batch) {
       any = any || (id != kNoValue && batched[size_t(id)]);
     }
     for (const AxisRule& rule : node.schema->axes) {
-      const AttributeValue* value = attributes.find(rule.attribute);
+      const AttributeValue* value = attributes.find_value(rule.attribute);
       // Axes that follow from sizes are those that they are now: of one image no squeeze may drop axis 0.
       const bool open = !value || std::holds_alternative<None>(*value);
       if (any && open && rule.meaning == AxisRule::Meaning::along) {
         const Op op = graph.op(node);
-        if (const AttributeValue* now = op.attributes.find(rule.attribute)) attributes.set(rule.attribute, *now);
+        if (const AttributeValue* now = op.attributes.find_value(rule.attribute))
+          attributes.set_value(rule.attribute, *now);
       }
       // A shape that spells the batch out.
       if (!any || rule.meaning != AxisRule::Meaning::sizes || !value) continue;
@@ -71,7 +72,7 @@ Graph with_batch(const Graph& graph, int64_t batch) {
       if (!shape || shape->empty() || (*shape)[0] != before) continue;
       std::vector<int64_t> changed = *shape;
       changed[0] = batch;
-      attributes.set(rule.attribute, changed);
+      attributes.set_value(rule.attribute, changed);
     }
     const std::vector<ValueId> outputs = result.add(*node.schema, attributes, inputs, node.name);
     for (size_t k = 0; k < outputs.size(); ++k) {

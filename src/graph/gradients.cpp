@@ -50,7 +50,7 @@ class Backward {
 
   ValueId filled(ValueId like, const char* expression) {
     Attributes attributes;
-    attributes.set("expressions", std::string(expression));
+    attributes.set(attr::expressions, std::string(expression));
     return add("pointwise", attributes, {like})[0];
   }
 
@@ -119,10 +119,10 @@ class Backward::NodeDerivation final : public Derivation {
   // The gradient before the activation, by the result where the derivative can be told from it, else by what the op
   // gives without activation, which is computed again.
   void derive_activation() {
-    const AttributeValue* activation = op_.attributes.find("activation");
-    if (!activation || !std::holds_alternative<std::string>(*activation)) return;
-    const std::string function = std::get<std::string>(*activation);
-    const double alpha = op_.attributes.number("activation_alpha"), beta = op_.attributes.number("activation_beta");
+    const std::string* activation = op_.attributes.find(attr::activation);
+    if (!activation) return;
+    const std::string function = *activation;
+    const double alpha = op_.attributes[attr::activation_alpha], beta = op_.attributes[attr::activation_beta];
     const std::string of_result = slope_by_result(function, alpha), of_argument = slope_by_argument(function);
     const Value after = backward_.gradient_of(node_.outputs[0]);
     Value point = node_.outputs[0];
@@ -130,7 +130,9 @@ class Backward::NodeDerivation final : public Derivation {
       require(!of_argument.empty(), Code::unsupported, "gradients: activation \"", function, "\" of op \"",
               op_.schema->name, "\" has no gradient (node \"", node_.name, "\")");
       Attributes attributes = node_.attributes;
-      for (const char* key : {"activation", "activation_alpha", "activation_beta"}) attributes.erase(key);
+      attributes.erase(attr::activation);
+      attributes.erase(attr::activation_alpha);
+      attributes.erase(attr::activation_beta);
       point = add(op_.schema->name, attributes, node_.inputs)[0];
     }
     before_activation_ = pointwise(of_result.empty() ? of_argument : of_result, {point, after}, {alpha, beta});
@@ -195,11 +197,11 @@ ScaledGradients scaled_gradients(Graph& graph, ValueId loss, const std::vector<V
   const ValueId factor = state(name, float(scale.initial)), good = state(name + "/good_steps", 0);
   const auto pointwise = [&](const char* expressions, const std::vector<double>& scalars, DType dtype,
                              const std::vector<ValueId>& inputs) {
-    return add(
-        "pointwise",
-        attributes_of(
-            {{"expressions", std::string(expressions)}, {"scalars", scalars}, {"dtype", std::string(name_of(dtype))}}),
-        inputs);
+    return add("pointwise",
+               Attributes{{attr::expressions, std::string(expressions)},
+                          {attr::scalars, scalars},
+                          {attr::dtype, std::string(name_of(dtype))}},
+               inputs);
   };
   const ValueId scaled = pointwise("y0 = x0 * x1", {}, graph.value(loss).desc.dtype, {loss, factor})[0];
   ScaledGradients result;
@@ -211,7 +213,7 @@ ScaledGradients scaled_gradients(Graph& graph, ValueId loss, const std::vector<V
       "y2 = where(x0 > 0 && !grown, x2 + 1, 0)",
       {double(scale.interval), kLeast, kMost}, DType::f32, {finite, factor, good});
   result.factor = made[0];
-  const ValueId holds = add("cast", attributes_of({{"dtype", std::string(name_of(DType::boolean))}}), {finite})[0];
+  const ValueId holds = add("cast", Attributes{{attr::dtype, std::string(name_of(DType::boolean))}}, {finite})[0];
   for (size_t k = 0; k < graph.kept().size(); ++k) {
     const KeptValue kept = graph.kept()[k];
     if (kept.update != kNoValue) graph.update(kept.value, add("where", {}, {holds, kept.update, kept.value})[0]);

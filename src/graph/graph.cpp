@@ -406,7 +406,7 @@ std::string Graph::json() const {
   json.end().key("nodes").list();
   for (const Node& node : nodes_) {
     json.object().field("name", node.name).field("op", node.schema->name).key("attributes").object();
-    for (const auto& [key, attribute] : node.attributes) json.field(key, attribute);
+    for (const auto& [key, attribute] : node.attributes) json.field(key.text(), attribute);
     json.end().key("inputs");
     names(node.inputs);
     json.key("outputs").list();

@@ -33,7 +33,7 @@ struct Value {
 
 // An attribute whose numbers follow from sizes of values before.
 struct LateAttribute {
-  std::string key;
+  AttributeName name;
   bool list = false;                  // else one number
   std::vector<SizeExpression> sizes;  // one for each number
 };

@@ -41,7 +41,7 @@ Growing Growing::of(const Graph& graph) {
     const Node& node = graph.node(size_t(users[0]));
     if (!node.schema->joins || node.inputs.size() != 2 || node.inputs[0] != input.value) continue;
     const Op op = graph.op(node);
-    const int dim = int(op.attributes.integer("dim"));
+    const int dim = int(op.attributes[attr::dim]);
     if (input.axes[size_t(dim)].empty() || !graph.value(input.value).desc.layout.is_plain()) continue;
     std::vector<size_t> outputs;
     for (size_t k = 0; k < graph.outputs().size(); ++k)
@@ -131,7 +131,7 @@ void GrownGraph::append_in_place() {
     const auto index = int32_t(graph_.kept_.size());
     const auto node = size_t(graph_.value(output.value).node);
     Attributes attributes;
-    attributes.set("dim", int64_t(input.dim));
+    attributes.set(attr::dim, int64_t(input.dim));
     graph_.values_[size_t(past.value)].desc =
         TensorDesc::dense(graph_.value(past.value).desc.dtype, graph_.value(output.value).desc.shape);
     graph_.rewrite(node, *find_schema("tensor_scatter"), attributes, {past.value, graph_.node(node).inputs[1], at});

@@ -23,10 +23,7 @@ bool is_zero(const Graph& graph, ValueId id) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
 }
 
-bool has_activation(const Op& op) {
-  const AttributeValue* activation = op.attributes.find("activation");
-  return activation && !std::holds_alternative<None>(*activation);
-}
+bool has_activation(const Op& op) { return op.attributes.find(attr::activation) != nullptr; }
 
 bool keeps_finite(const Op& op) { return op.schema->keeps_finite && activation_keeps_finite(op); }
 
@@ -67,7 +64,7 @@ class GrownGraph::Places {
     if (renaming == Renaming::repeat) return repeat(call);
     if (follows) refuse(node, "has attributes that follow from the length");
     if (is_elementwise(call.op)) return elementwise(call);
-    if (is_softmax(node) && int(call.op.attributes.integer("dim")) == call.dims[0]) return softmax(call);
+    if (is_softmax(node) && int(call.op.attributes[attr::dim]) == call.dims[0]) return softmax(call);
     if (node.schema->weighting.order == Weighting::Order::matrices) return matrix_product(call);
     if (is_attention(node)) return attention(call);
     if (is_look_up(node) && call.dims[0] < 0) return set(call, false, true);
@@ -154,7 +151,7 @@ class GrownGraph::Places {
     for (size_t k = 0; k < 2; ++k) {
       if (!grows(call.dims[k])) continue;
       const int rank = graph_.value(inputs[k]).desc.rank();
-      const bool swapped = call.op.attributes.flag(k ? "transpose_b" : "transpose_a");
+      const bool swapped = call.op.attributes[k ? attr::transpose_b : attr::transpose_a];
       const int along = swapped ? (k ? rank - 1 : rank - 2) : (k ? rank - 2 : rank - 1);
       if (call.dims[k] != along) continue;
       const ValueId own = inputs[k], other = inputs[1 - k];
@@ -171,7 +168,7 @@ class GrownGraph::Places {
     const std::vector<ValueId>& inputs = call.node.inputs;
     const int rank = graph_.value(call.x()).desc.rank();
     if (grows(call.dims[0]) || call.dims[1] != rank - 2 || call.dims[2] != rank - 2 ||
-        call.op.attributes.flag("is_causal"))
+        call.op.attributes[attr::is_causal])
       refuse(call.node, "is causal by numbers of rows, or grows elsewhere than in its keys");
     if (!is_finite(inputs[1]) || !is_finite(inputs[2])) refuse(call.node, "has keys that may be infinite");
     const ValueId given = inputs.size() > 3 ? inputs[3] : kNoValue;

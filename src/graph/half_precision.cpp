@@ -15,7 +15,7 @@ namespace {
 
 Attributes to_dtype(DType dtype) {
   Attributes attributes;
-  attributes.set("dtype", std::string(name_of(dtype)));
+  attributes.set(attr::dtype, std::string(name_of(dtype)));
   return attributes;
 }
 
@@ -59,9 +59,8 @@ class Retyper {
   // The attributes of a node, with the dtype that its results are held as where it is told that of its results.
   Attributes with_held_dtype(const Node& node) const {
     Attributes attributes = node.attributes;
-    const AttributeValue* dtype = attributes.find("dtype");
-    const auto* name = dtype ? std::get_if<std::string>(dtype) : nullptr;
-    if (name) attributes.set("dtype", std::string(name_of(held(parse_dtype(*name)))));
+    if (const std::string* name = attributes.find(attr::dtype))
+      attributes.set(attr::dtype, name_of(held(parse_dtype(*name))));
     return attributes;
   }
   const Graph& old_;

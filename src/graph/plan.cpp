@@ -56,7 +56,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
             ", expected 0 to ", highest);
     return *found;
   };
-  for (const auto& [key, value] : attributes) {
+  for (const auto& [name, value] : attributes) {
+    const std::string key(name.text());
     if (key == "device") {
       options.device = text(key, value);
     } else if (key == "layout") {

@@ -34,20 +34,24 @@ namespace {
 
 constexpr std::string_view kMagic = "pylayout plan 2\n";
 
+constexpr Key<std::string> kLayout{"layout"}, kWithout{"without"};
+constexpr Key<bool> kSimplify{"simplify"};
+constexpr Key<int64_t> kMemoryLimit{"memory_limit"}, kProgramMemory{"program_memory"};
+
 // Those that the programs of further sizes follow, as the text that PlanOptions::parse takes.
 std::string options_text(const PlanOptions& options) {
   Attributes text;
-  text.set("layout", options.layout);
-  text.set("simplify", options.simplify);
+  text.set(kLayout, options.layout);
+  text.set(kSimplify, options.simplify);
   std::string without;
   const auto leave_out = [&](const std::string& name) { without += (without.empty() ? "" : ",") + name; };
   for (const std::string& pass : options.without) leave_out(pass);
   if (!options.widen) leave_out("widen");
   if (!options.strided_views) leave_out("strided_views");
   if (!options.in_place) leave_out("in_place");
-  if (!without.empty()) text.set("without", without);
-  if (options.memory_limit) text.set("memory_limit", int64_t(options.memory_limit));
-  if (options.program_memory) text.set("program_memory", int64_t(*options.program_memory));
+  if (!without.empty()) text.set(kWithout, without);
+  if (options.memory_limit) text.set(kMemoryLimit, int64_t(options.memory_limit));
+  if (options.program_memory) text.set(kProgramMemory, int64_t(*options.program_memory));
   return text.str();
 }
 

@@ -88,7 +88,7 @@ std::vector<LateAttribute> Graph::late_attributes(std::string_view text) const {
     require(equals != 0 && equals < word.size(), Code::invalid_argument, "graph: late attributes are \"", text,
             "\": expected name=size or name=[size,size] in place of \"", word, "\"");
     LateAttribute attribute;
-    attribute.key = std::string(word.substr(0, equals));
+    attribute.name = AttributeName::of(word.substr(0, equals));
     std::string_view sizes = word.substr(equals + 1);
     attribute.list = sizes.size() >= 2 && sizes.front() == '[' && sizes.back() == ']';
     if (attribute.list) sizes = sizes.substr(1, sizes.size() - 2);
@@ -103,7 +103,7 @@ std::vector<LateAttribute> Graph::late_attributes(std::string_view text) const {
 std::string Graph::late_text(const std::vector<LateAttribute>& late) {
   std::string text;
   for (const LateAttribute& attribute : late) {
-    text += (text.empty() ? "" : " ") + attribute.key + (attribute.list ? "=[" : "=");
+    text.append(text.empty() ? "" : " ").append(attribute.name.text()).append(attribute.list ? "=[" : "=");
     for (size_t i = 0; i < attribute.sizes.size(); ++i) text += (i ? "," : "") + attribute.sizes[i].str();
     if (attribute.list) text += "]";
   }
@@ -166,9 +166,9 @@ Attributes Graph::with_late(Attributes attributes, const std::vector<LateAttribu
     std::vector<int64_t> numbers;
     for (const SizeExpression& size : attribute.sizes) numbers.push_back(evaluated(size));
     if (attribute.list)
-      attributes.set(attribute.key, std::move(numbers));
+      attributes.set_value(attribute.name, std::move(numbers));
     else
-      attributes.set(attribute.key, numbers.at(0));
+      attributes.set_value(attribute.name, numbers.at(0));
   }
   return attributes;
 }

@@ -121,7 +121,7 @@ class Lister {
 
   // The parts of a concat where they lie in its result; nothing where that cannot be.
   std::optional<std::vector<Part>> parts_of(const Node& node, const Op& op, const TensorDesc& whole) const {
-    const int dim = int(op.attributes.integer("dim"));
+    const int dim = int(op.attributes[attr::dim]);
     std::vector<Part> parts;
     Dims starts = Dims::filled(whole.rank(), 0);
     for (size_t k = 0; k < op.inputs.size(); ++k) {

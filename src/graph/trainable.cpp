@@ -77,7 +77,7 @@ class Trainer {
   // Weight or bias; without one, a constant: a parameter would not be in the model.
   ValueId parameter(const Node& node, size_t k, const char* fill) {
     if (k < node.inputs.size() && node.inputs[k] != kNoValue) return place(node.inputs[k], true);
-    return add("pointwise", attributes_of({{"expressions", std::string(fill)}}), {kept(node.inputs[1])}, node.name)[0];
+    return add("pointwise", Attributes{{attr::expressions, std::string(fill)}}, {kept(node.inputs[1])}, node.name)[0];
   }
 
   ValueId kept(ValueId statistic) {
@@ -90,23 +90,22 @@ class Trainer {
     const Op op = old_.op(node);
     const ValueId mean = kept(node.inputs[1]), variance = kept(node.inputs[2]);
     const std::vector<ValueId> made =
-        add(node.schema->trained_as.c_str(), attributes_of({{"eps", op.attributes.number("eps")}}),
+        add(node.schema->trained_as.c_str(), Attributes{{attr::eps, op.attributes[attr::eps]}},
             {place(node.inputs[0]), parameter(node, 3, "y0 = 1"), parameter(node, 4, "y0 = 0")}, node.name);
     const double count = double(op.in(0).elements() / op.in(0).shape[1]);
     const auto follow = [&](ValueId state, ValueId value, double scale) {
       const DType dtype = made_.value(state).desc.dtype;  // of the model; what a batch gives is f32
-      const Attributes attributes = attributes_of({{"expressions", std::string("y0 = x0 + s0 * (s1 * x1 - x0)")},
-                                                   {"scalars", std::vector<double>{momentum_, scale}},
-                                                   {"dtype", std::string(pl::name_of(dtype))}});
+      const Attributes attributes{{attr::expressions, std::string("y0 = x0 + s0 * (s1 * x1 - x0)")},
+                                  {attr::scalars, std::vector<double>{momentum_, scale}},
+                                  {attr::dtype, std::string(pl::name_of(dtype))}};
       made_.update(state, add("pointwise", attributes, {state, value}, node.name)[0]);
     };
     follow(mean, made[1], 1.0);
     follow(variance, made[2], count / std::max(count - 1, 1.0));
     ValueId y = made[0];
-    if (const AttributeValue* activation = op.attributes.find("activation");
-        std::holds_alternative<std::string>(*activation)) {
-      const UnaryCall unary = unary_call(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
-                                         op.attributes.number("activation_beta"));
+    if (const std::string* activation = op.attributes.find(attr::activation)) {
+      const UnaryCall unary =
+          unary_call(*activation, op.attributes[attr::activation_alpha], op.attributes[attr::activation_beta]);
       y = add(unary.op.c_str(), unary.attributes, {y}, node.name)[0];
     }
     places_[size_t(node.outputs[0])] = y;

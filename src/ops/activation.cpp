@@ -16,9 +16,9 @@ const std::vector<UnaryFunction>& unary_functions() {
       {"relu", "max(x, 0)", "max(x, 0)", kIntegers | kPostOp | kIdempotent | kFinite},
       {"relu6", "min(max(x, 0), 6)", "clip(x, 0, 6)", kIntegers | kPostOp | kIdempotent | kFinite},
       {"leaky_relu", "x if x > 0 else alpha * x", "where(x > 0, x, s0 * x)", kPostOp | kFinite, 0.01, 0,
-       "negative_slope"},
+       &attr::negative_slope},
       {"elu", "x if x > 0 else alpha * (exp(x) - 1)", "where(x > 0, x, s0 * expm1(x))", kPostOp | kFinite, 1, 0,
-       "alpha"},
+       &attr::alpha},
       {"selu", "1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))",
        "1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x))", kFinite},
       {"gelu_erf", "x / 2 * (1 + erf(x / sqrt(2)))", "0.5 * x * (1 + erf(x * 0.7071067811865476))", kPostOp | kFinite},
@@ -29,10 +29,11 @@ const std::vector<UnaryFunction>& unary_functions() {
       {"hardsigmoid", "min(max(x / 6 + 1/2, 0), 1)", "clip(x / 6 + 0.5, 0, 1)", kPostOp | kFinite},
       {"sigmoid", "1 / (1 + exp(-x))", "sigmoid(x)", kPostOp | kFinite},
       {"tanh", "tanh(x)", "tanh(x)", kPostOp | kFinite},
-      {"clip", "min(max(x, alpha), beta)", "min(max(x, s0), s1)", kIntegers | kPostOp, -kInfinity, kInfinity, "min",
-       "max"},
+      {"clip", "min(max(x, alpha), beta)", "min(max(x, s0), s1)", kIntegers | kPostOp, -kInfinity, kInfinity,
+       &attr::min, &attr::max},
       {"softplus", "x if alpha * x > beta else log(1 + exp(alpha * x)) / alpha",
-       "where(s0 * x > s1, x, log1p(exp(s0 * x)) / s0)", kPostOp | kDivides | kFinite, 1, 20, "beta", "threshold"},
+       "where(s0 * x > s1, x, log1p(exp(s0 * x)) / s0)", kPostOp | kDivides | kFinite, 1, 20, &attr::beta,
+       &attr::threshold},
       {"mish", "x * tanh(log(1 + exp(x)))", "x * tanh(log1p(exp(x)))", kPostOp | kFinite},
       {"softsign", "x / (1 + |x|)", "x / (1 + abs(x))", kFinite},
       {"abs", "|x|", "abs(x)", kIntegers | kPostOp | kIdempotent | kFinite},
@@ -62,8 +63,8 @@ const std::vector<UnaryFunction>& unary_functions() {
       {"acosh", "ln(x + sqrt(x^2 - 1))", nullptr, 0},
       {"atanh", "ln((1 + x) / (1 - x)) / 2", nullptr, 0},
       {"celu", "x if x > 0 else alpha * (exp(x / alpha) - 1)", "where(x > 0, x, s0 * expm1(x / s0))", kDivides, 1, 0,
-       "alpha"},
-      {"threshold", "beta if x <= alpha else x", "where(x <= s0, s1, x)", 0, 0, 0, "threshold", "value"},
+       &attr::alpha},
+      {"threshold", "beta if x <= alpha else x", "where(x <= s0, s1, x)", 0, 0, 0, &attr::threshold, &attr::value},
       {"logical_not", "x == 0", "x == 0", kIntegers | kBoolean},
       {"isnan", "x != x", "isnan(x)", kBoolean},
       {"isinf", "|x| == infinity", "abs(x) == inf", kBoolean},
@@ -85,26 +86,26 @@ ElementExpression expression_of(std::string_view function, double alpha, double 
 }
 
 ElementExpression with_activation(const Op& op, const std::string& value) {
-  if (op.attributes.is_none("activation")) return {"y0 = " + value, {}};
-  return expression_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
-                       op.attributes.number("activation_beta"), value);
+  if (op.attributes.is_none(attr::activation)) return {"y0 = " + value, {}};
+  return expression_of(op.attributes[attr::activation], op.attributes[attr::activation_alpha],
+                       op.attributes[attr::activation_beta], value);
 }
 
 Schema& add_activation(Schema& schema) {
   std::vector<std::string> choices = {"gelu"};
   for (const UnaryFunction& function : unary_functions())
     if (!function.is(unary::kBoolean)) choices.push_back(function.name);
-  return schema.attribute("activation", AttributeType::string, None{},
+  return schema.attribute(attr::activation, None{},
                           "function applied to the result: the name of a unary op, or None; gelu is gelu_erf",
                           std::move(choices));
 }
 
 Schema& add_activation_parameters(Schema& schema) {
   return schema
-      .attribute("activation_alpha", AttributeType::number, None{},
+      .attribute(attr::activation_alpha, None{},
                  "first parameter of the activation (slope of leaky_relu, alpha of elu, minimum of clip, beta of "
                  "softplus); None: the default of that op")
-      .attribute("activation_beta", AttributeType::number, None{},
+      .attribute(attr::activation_beta, None{},
                  "second parameter of the activation (maximum of clip, threshold of softplus); None: the default of "
                  "that op");
 }
@@ -117,24 +118,23 @@ std::vector<AttributeValue> activations_of_floats() {
 }
 
 void infer_activation(Op& op) {
-  check_not_nan(op, "activation_alpha");
-  check_not_nan(op, "activation_beta");
+  check_not_nan(op, attr::activation_alpha);
+  check_not_nan(op, attr::activation_beta);
   double alpha = 0, beta = 0;
-  if (!op.attributes.is_none("activation")) {
-    const UnaryFunction* function = find_unary_function(op.attributes.text("activation"));
-    check(op, function != nullptr, Code::internal, "activation ", op.attributes.text("activation"), " is not listed");
-    op.attributes.set("activation", std::string(function->name));
+  if (!op.attributes.is_none(attr::activation)) {
+    const UnaryFunction* function = find_unary_function(op.attributes[attr::activation]);
+    check(op, function != nullptr, Code::internal, "activation ", op.attributes[attr::activation], " is not listed");
+    op.attributes.set(attr::activation, std::string(function->name));
     alpha = function->alpha;
     beta = function->beta;
   }
-  if (op.attributes.is_none("activation_alpha")) op.attributes.set("activation_alpha", alpha);
-  if (op.attributes.is_none("activation_beta")) op.attributes.set("activation_beta", beta);
+  if (op.attributes.is_none(attr::activation_alpha)) op.attributes.set(attr::activation_alpha, alpha);
+  if (op.attributes.is_none(attr::activation_beta)) op.attributes.set(attr::activation_beta, beta);
 }
 
 bool activation_keeps_finite(const Op& op) {
-  const AttributeValue* name = op.attributes.find("activation");
-  const auto* text = name ? std::get_if<std::string>(name) : nullptr;
-  return !text || find_unary_function(*text)->is(unary::kFinite);
+  const std::string* name = op.attributes.find(attr::activation);
+  return !name || find_unary_function(*name)->is(unary::kFinite);
 }
 
 UnaryCall unary_call(const std::string& name, double alpha, double beta) {
@@ -142,15 +142,15 @@ UnaryCall unary_call(const std::string& name, double alpha, double beta) {
   UnaryCall call{name, {}};
   if (name == "gelu_tanh") {
     call.op = "gelu";
-    call.attributes.set("approximate", std::string("tanh"));
+    call.attributes.set(attr::approximate, std::string("tanh"));
   }
   const UnaryFunction& function = *find_unary_function(name);
   // An infinite default stands for None.
-  const auto set = [&](const char* key, double value, double fallback) {
-    if (key && !(std::isinf(value) && value == fallback)) call.attributes.set(key, value);
+  const auto set = [&](const Key<double>* key, double value, double fallback) {
+    if (key && !(std::isinf(value) && value == fallback)) call.attributes.set(*key, value);
   };
-  set(function.alpha_name, alpha, function.alpha);
-  set(function.beta_name, beta, function.beta);
+  set(function.alpha_key, alpha, function.alpha);
+  set(function.beta_key, beta, function.beta);
   return call;
 }
 

@@ -32,8 +32,8 @@ struct UnaryFunction {
   uint32_t traits = 0;
   double alpha = 0;  // defaults of the function's parameters; 0 where it has none
   double beta = 0;
-  const char* alpha_name = nullptr;  // what the op calls them; null: it has none
-  const char* beta_name = nullptr;
+  const Key<double>* alpha_key = nullptr;  // what the op calls them; null: it has none
+  const Key<double>* beta_key = nullptr;
 
   bool is(unary::Traits trait) const { return traits & trait; }
 };

@@ -18,20 +18,20 @@ void infer_sizes(Op& op, int spatial, std::vector<int64_t> sizes) {
     if (size == kKeep) size = x[2 + i];
     output.push_back(size);
   }
-  op.attributes.set("output_size", sizes);
+  op.attributes.set(attr::output_size, sizes);
   add_output(op, output);
 }
 
 void infer_adaptive(Op& op) {
   const int spatial = spatial_rank(op);
   check_rank(op, 0, spatial + 2, spatial + 2);
-  infer_sizes(op, spatial, expand_ints(op, "output_size", spatial));
+  infer_sizes(op, spatial, expand_ints(op, attr::output_size, spatial));
 }
 
 void infer_global(Op& op) {
   check_rank(op, 0, 3, 5);
   const int spatial = op.in(0).rank() - 2;
-  op.attributes.set("spatial", int64_t(spatial));
+  op.attributes.set(attr::spatial, int64_t(spatial));
   infer_sizes(op, spatial, std::vector<int64_t>(size_t(spatial), 1));
 }
 
@@ -42,13 +42,13 @@ void derive(Derivation& d) {
   const Dims &x = op.in(0).shape, &y = op.out().shape;
   const int spatial = x.size() - 2;
   const std::vector<int64_t> sizes(x.begin() + 2, x.end());
-  if (op.attributes.text("mode") != "avg") {
+  if (op.attributes[attr::mode] != "avg") {
     d.give(0, d.make(concat("adaptive_max_pool", spatial, "d_backward"), {}, {d.input(0), d.gradient()}));
   } else if (y.product() == x[0] * x[1]) {  // one mean for all positions
     const double share = 1.0 / double(std::max<int64_t>(1, Dims(sizes).product()));
     d.give(0, d.expanded(d.pointwise("y0 = x0 * s0", {d.gradient()}, {share}), x));
   } else {
-    d.give(0, d.make(concat("adaptive_avg_pool", spatial, "d_backward"), attributes_of({{"input_size", sizes}}),
+    d.give(0, d.make(concat("adaptive_avg_pool", spatial, "d_backward"), Attributes{{attr::input_size, sizes}},
                      {d.gradient()}));
   }
 }
@@ -65,12 +65,12 @@ Schema adaptive(const char* name, int spatial, bool average) {
                        sizes,
                        ") with the sizes output_size.\n\n"
                        "Source: semantics of torch.nn.functional."));
-  schema.constant("spatial", int64_t(spatial))
-      .constant("mode", std::string(average ? "avg" : "max"))
+  schema.constant(attr::spatial, int64_t(spatial))
+      .constant(attr::mode, std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, ", sizes, average ? "), f32, f16 or bf16" : "), any dtype but bool"))
       .of(average ? dtypes::floats : dtypes::numbers)
       .batched()
-      .required("output_size", AttributeType::integers, concat("1 or ", spatial, " sizes; -1 keeps the input's"))
+      .required(attr::output_size, concat("1 or ", spatial, " sizes; -1 keeps the input's"))
       .result(Result("y").like("x"));
   schema.same_if_alike = true;  // every window is one element
   schema.infer = infer_adaptive;
@@ -88,7 +88,7 @@ Schema global(const char* name, bool average) {
                        average ? "Average" : "Max",
                        "Pool; Lin et al., Network in "
                        "network, arXiv 1312.4400."));
-  schema.constant("mode", std::string(average ? "avg" : "max"))
+  schema.constant(attr::mode, std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, w), (n, c, h, w) or (n, c, d, h, w), ",
                           average ? "f32, f16 or bf16" : "any dtype but bool"))
       .of(average ? dtypes::floats : dtypes::numbers)

@@ -15,7 +15,7 @@ Dims checked_shape(Op& op, int mask_index) {
   check_rank(op, 0, 2, kMaxRank);
   const Dims &q = op.in(0).shape, &k = op.in(1).shape, &v = op.in(2).shape;
   const int rank = q.size(), rows = rank - 2, last = rank - 1;
-  const bool grouped = op.attributes.flag("enable_gqa");
+  const bool grouped = op.attributes[attr::enable_gqa];
   check(op, !grouped || rank >= 3, Code::shape, "q has rank ", rank, ", expected at least 3 where enable_gqa is true");
   for (int i = 1; i < 3; ++i) {
     check_rank(op, i, rank, rank);
@@ -44,14 +44,14 @@ Dims checked_shape(Op& op, int mask_index) {
       check(op, mask.shape[d] == 1 || mask.shape[d] == scores[rank - mask.rank() + d], Code::shape,
             "attn_mask has shape ", mask.shape, ", which does not broadcast to ", scores);
   }
-  if (op.attributes.is_none("scale")) {
-    op.attributes.set("scale", 1.0 / std::sqrt(double(q[last])));
+  if (op.attributes.is_none(attr::scale)) {
+    op.attributes.set(attr::scale, 1.0 / std::sqrt(double(q[last])));
   } else {
-    check_finite(op, "scale");
+    check_finite(op, attr::scale);
   }
-  if (!op.attributes.is_none("softcap")) {
-    check_finite(op, "softcap");
-    const double softcap = op.attributes.number("softcap");
+  if (!op.attributes.is_none(attr::softcap)) {
+    check_finite(op, attr::softcap);
+    const double softcap = op.attributes[attr::softcap];
     check(op, softcap > 0, Code::invalid_argument, "softcap is ", softcap, ", expected more than 0");
   }
   Dims output = q;
@@ -78,8 +78,9 @@ double flops(const Op& op) {
 
 Attributes given_attributes(const Op& op) {
   Attributes attributes;
-  for (const char* name : {"scale", "is_causal", "enable_gqa", "softcap"})
-    if (!op.attributes.is_none(name)) attributes.set(name, *op.attributes.find(name));
+  for (const AttributeName& name :
+       std::initializer_list<AttributeName>{attr::scale, attr::is_causal, attr::enable_gqa, attr::softcap})
+    if (!op.attributes.is_none(name)) attributes.take(op.attributes, {name});
   return attributes;
 }
 
@@ -100,11 +101,11 @@ void derive(Derivation& d) {
 double flops_backward(const Op& op) { return 2.5 * flops(op); }
 
 void add_attributes(Schema& schema) {
-  schema.attribute("scale", AttributeType::number, None{}, "factor of the scores; None: 1 / sqrt(e)")
-      .attribute("is_causal", AttributeType::boolean, false, "query i sees keys 0 to i only")
-      .attribute("enable_gqa", AttributeType::boolean, false,
+  schema.attribute(attr::scale, None{}, "factor of the scores; None: 1 / sqrt(e)")
+      .attribute(attr::is_causal, false, "query i sees keys 0 to i only")
+      .attribute(attr::enable_gqa, false,
                  "k and v have fewer heads, the dimension before the last two, whose number divides that of q")
-      .attribute("softcap", AttributeType::number, None{}, "the limit of scores, more than 0; None: there is none");
+      .attribute(attr::softcap, None{}, "the limit of scores, more than 0; None: there is none");
 }
 
 Schema scaled_dot_product_attention() {

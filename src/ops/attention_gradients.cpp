@@ -34,12 +34,12 @@ AttentionGradients attention_gradients(Builder& b, const Op& op, const std::arra
   const auto [q, given_k, given_v, mask, g] = values;
   const Attributes& a = op.attributes;
   const auto product = [&](Term left, Term right, bool transpose_a, bool transpose_b) {
-    return b.make("matmul", attributes_of({{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}), {left, right});
+    return b.make("matmul", Attributes{{attr::transpose_a, transpose_a}, {attr::transpose_b, transpose_b}}, {left, right});
   };
   const Dims q_shape = b.desc(q).shape, k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
   const int last = q_shape.size() - 1;
-  const bool grouped = a.flag("enable_gqa") && q_shape[last - 2] != k_shape[last - 2];
-  const double scale = a.number("scale"), softcap = a.is_none("softcap") ? 0 : a.number("softcap");
+  const bool grouped = a[attr::enable_gqa] && q_shape[last - 2] != k_shape[last - 2];
+  const double scale = a[attr::scale], softcap = a.is_none(attr::softcap) ? 0 : a[attr::softcap];
   const Term k = grouped ? repeated_heads(b, given_k, q_shape[last - 2]) : given_k;
   const Term v = grouped ? repeated_heads(b, given_v, q_shape[last - 2]) : given_v;
   const Term plain = product(q, k, false, true);
@@ -48,13 +48,13 @@ AttentionGradients attention_gradients(Builder& b, const Op& op, const std::arra
     const bool boolean = b.desc(mask).dtype == DType::boolean;
     scores = b.pointwise(boolean ? "y0 = where(x1 != 0, x0, -inf)" : "y0 = x0 + x1", {scores, mask});
   }
-  if (a.flag("is_causal")) {  // numbers of rows and columns, as sums of ones
+  if (a[attr::is_causal]) {  // numbers of rows and columns, as sums of ones
     const Term ones = b.pointwise("y0 = 1", {scores});
-    const Term row = b.make("cumsum", attributes_of({{"dim", int64_t(last - 1)}}), {ones});
-    const Term column = b.make("cumsum", attributes_of({{"dim", int64_t(last)}}), {ones});
+    const Term row = b.make("cumsum", Attributes{{attr::dim, int64_t(last - 1)}}, {ones});
+    const Term column = b.make("cumsum", Attributes{{attr::dim, int64_t(last)}}, {ones});
     scores = b.pointwise("y0 = where(x2 <= x1, x0, -inf)", {scores, row, column});
   }
-  Term weights = b.make("softmax", attributes_of({{"dim", int64_t(last)}}), {scores});
+  Term weights = b.make("softmax", Attributes{{attr::dim, int64_t(last)}}, {scores});
   // Of a query that sees no key.
   if (mask != Builder::kNone) weights = b.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
   const Term of_weights = product(g, v, false, true);

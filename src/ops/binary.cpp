@@ -70,12 +70,12 @@ const BinaryFunction& function_of(std::string_view name) {
 
 void infer(Op& op) {
   const BinaryFunction& function = function_of(op.schema->name);
-  if (const AttributeValue* mode = op.attributes.find("rounding_mode"); mode && !std::holds_alternative<None>(*mode))
-    op.attributes.set("function", "div_" + std::get<std::string>(*mode));
+  if (const std::string* mode = op.attributes.find(attr::rounding_mode))
+    op.attributes.set(attr::function, "div_" + *mode);
   if (function.gives == Gives::boolean) {
-    op.attributes.set("activation", None{});
-    op.attributes.set("activation_alpha", 0.0);
-    op.attributes.set("activation_beta", 0.0);
+    op.attributes.set(attr::activation, None{});
+    op.attributes.set(attr::activation_alpha, 0.0);
+    op.attributes.set(attr::activation_beta, 0.0);
   } else {
     infer_activation(op);
   }
@@ -83,7 +83,7 @@ void infer(Op& op) {
 }
 
 void derive(Derivation& d) {
-  const std::string& name = d.op().attributes.text("function");
+  const std::string& name = d.op().attributes[attr::function];
   const auto give = [&](int input, const char* expressions, const std::vector<Derivation::Value>& values) {
     d.give_if_wanted(input, [&] {
       const Derivation::Value whole = expressions ? d.pointwise(expressions, values) : d.gradient();
@@ -144,7 +144,7 @@ ElementExpression expression(const Op& op) {
                                                                         {"logical_or", "x0 != 0 || x1 != 0"},
                                                                         {"logical_xor", "(x0 != 0) != (x1 != 0)"}};
   for (const auto& [name, value] : values)
-    if (op.attributes.text("function") == name) return with_activation(op, value);
+    if (op.attributes[attr::function] == name) return with_activation(op, value);
   return {};
 }
 
@@ -160,7 +160,7 @@ Schema binary(const char* name) {
                        function.formula, numeric ? ")" : "", *function.note ? "\n\n" : "", function.note,
                        "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
                        numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
-  schema.constant("function", std::string(name))
+  schema.constant(attr::function, std::string(name))
       .tensor("x", concat("any shape, ", taken))
       .of(function.domain == Domain::numbers ? dtypes::numbers : dtypes::any);
   if (shifts_or_scales) schema.trainable();
@@ -168,12 +168,12 @@ Schema binary(const char* name) {
   if (shifts_or_scales) schema.trainable();
   if (divides)
     schema.nonzero()
-        .attribute("rounding_mode", AttributeType::string, None{}, "None, \"trunc\" or \"floor\"", {"trunc", "floor"})
-        .restrict("rounding_mode", {None{}}, "x", dtypes::floats);
+        .attribute(attr::rounding_mode, None{}, "None, \"trunc\" or \"floor\"", {"trunc", "floor"})
+        .restrict(attr::rounding_mode, {None{}}, "x", dtypes::floats);
   if (numeric) {
     add_activation(schema);
     add_activation_parameters(schema);
-    schema.restrict("activation", activations_of_floats(), "x", dtypes::floats);
+    schema.restrict(attr::activation, activations_of_floats(), "x", dtypes::floats);
   }
   schema.by_element();
   if (numeric)
@@ -183,7 +183,8 @@ Schema binary(const char* name) {
   schema.keeps_finite = function.finite;
   if (std::string_view(name) == "mul") schema.zeros = Zeros::where_any;
   // A quotient that is rounded is another function.
-  schema.algebra = {function.operation, function.commutes, function.neutral, divides ? "rounding_mode" : ""};
+  schema.algebra = {function.operation, function.commutes, function.neutral, {}};
+  if (divides) schema.algebra.not_with = attr::rounding_mode;
   schema.infer = infer;
   schema.expression = expression;
   if (numeric) schema.gradient = derive;

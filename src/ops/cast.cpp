@@ -6,10 +6,10 @@ namespace {
 
 void infer(Op& op) {
   const DType from = op.in(0).dtype, to = result_dtype(op, 0);
-  op.attributes.set("dtype", std::string(name_of(to)));
+  op.attributes.set(attr::dtype, std::string(name_of(to)));
   // What is done before the element is stored in the other dtype.
   const bool cuts = is_floating(from) && !is_floating(to) && to != DType::boolean;
-  op.attributes.set("function", std::string(cuts ? "trunc" : "identity"));
+  op.attributes.set(attr::function, std::string(cuts ? "trunc" : "identity"));
   add_output(op);
 }
 
@@ -23,8 +23,8 @@ Schema cast() {
                 "Source: semantics of torch.Tensor.to and of ONNX's Cast, with saturation where these leave the result "
                 "open.");
   schema.tensor("x", "any shape, any dtype")
-      .required("dtype", AttributeType::string, "dtype of the result: f32, f16, bf16, s8, u8, s32, s64 or bool")
-      .result(Result("y").named_by("dtype").shaped("x").over("x"))
+      .required(attr::dtype, "dtype of the result: f32, f16, bf16, s8, u8, s32, s64 or bool")
+      .result(Result("y").named_by(attr::dtype).shaped("x").over("x"))
       .by_element();
   schema.same_if_alike = true;
   schema.keeps_finite = true;
@@ -35,7 +35,7 @@ Schema cast() {
     return is_floating(op.out().dtype) ? ElementExpression{"y0 = x0", {}} : ElementExpression{};
   };
   schema.gradient = [](Derivation& d) {
-    d.give(0, d.make("cast", attributes_of({{"dtype", std::string(name_of(d.op().in(0).dtype))}}), {d.gradient()}));
+    d.give(0, d.make("cast", Attributes{{attr::dtype, std::string(name_of(d.op().in(0).dtype))}}, {d.gradient()}));
   };
   return schema;
 }

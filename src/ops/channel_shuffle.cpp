@@ -8,7 +8,7 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  const int64_t groups = op.attributes.integer("groups"), channels = op.in(0).shape[1];
+  const int64_t groups = op.attributes[attr::groups], channels = op.in(0).shape[1];
   check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
   check(op, channels % groups == 0, Code::shape, "x.c is ", channels, ", expected a multiple of ", groups, " (groups)");
   add_output(op);
@@ -23,13 +23,13 @@ Schema channel_shuffle() {
                 "Source: X. Zhang et al., ShuffleNet, arXiv 1707.01083; semantics of torch.channel_shuffle.");
   schema.tensor("x", "(n, c, ...), any dtype")
       .batched()
-      .required("groups", AttributeType::integer, "divides c")
+      .required(attr::groups, "divides c")
       .result(Result("y").like("x").shaped("x"));
   schema.infer = infer;
   // Shuffled back: groups and channels of a group change places.
   schema.gradient = [](Derivation& d) {
-    const int64_t groups = d.op().attributes.integer("groups"), channels = d.op().in(0).shape[1];
-    d.give(0, d.make("channel_shuffle", attributes_of({{"groups", std::max<int64_t>(1, channels / groups)}}),
+    const int64_t groups = d.op().attributes[attr::groups], channels = d.op().in(0).shape[1];
+    d.give(0, d.make("channel_shuffle", Attributes{{attr::groups, std::max<int64_t>(1, channels / groups)}},
                      {d.gradient()}));
   };
   schema.flops = [](const Op&) { return 0.0; };

@@ -6,8 +6,8 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank());
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank());
+  op.attributes.set(attr::dim, dim);
   Dims output = op.in(0).shape;
   for (size_t i = 1; i < op.inputs.size(); ++i) {
     const TensorDesc& desc = op.inputs[i];
@@ -23,15 +23,15 @@ void infer(Op& op) {
 }
 
 void derive(Derivation& d) {
-  const int64_t dim = d.op().attributes.integer("dim");
+  const int64_t dim = d.op().attributes[attr::dim];
   int64_t start = 0;
   for (size_t i = 0; i < d.op().inputs.size(); ++i) {
     const int64_t end = start + d.op().in(int(i)).shape[int(dim)];
     d.give_if_wanted(int(i), [&] {
       return d.make("slice",
-                    attributes_of({{"starts", std::vector<int64_t>{start}},
-                                   {"ends", std::vector<int64_t>{end}},
-                                   {"axes", std::vector<int64_t>{dim}}}),
+                    Attributes{{attr::starts, std::vector<int64_t>{start}},
+                               {attr::ends, std::vector<int64_t>{end}},
+                               {attr::axes, std::vector<int64_t>{dim}}},
                     {d.gradient()});
     });
     start = end;
@@ -46,8 +46,8 @@ Schema concat_op() {
   schema.tensors("tensors", "rank at least 1, any dtype, the same for all")
       .like("tensors")
       .batched()
-      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last")
-      .axis("dim")
+      .attribute(attr::dim, int64_t(0), "the dimension; negative counts from the last")
+      .axis(attr::dim)
       .result(Result("y").like("tensors"));
   schema.joins = true;
   schema.infer = infer;

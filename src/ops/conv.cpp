@@ -28,7 +28,7 @@ void derive(Derivation& d) {
   const Op& op = d.op();
   const int spatial = spatial_rank(op);
   Attributes window;
-  for (const char* key : {"stride", "padding", "dilation", "groups"}) window.set(key, *op.attributes.find(key));
+  window.take(op.attributes, {attr::stride, attr::padding, attr::dilation, attr::groups});
   d.give_if_wanted(0, [&] {
     Attributes attributes = window;
     std::vector<int64_t> rest;
@@ -36,13 +36,13 @@ void derive(Derivation& d) {
       const Window w = window_of(op, i);
       rest.push_back(w.in + w.begin + w.end - w.reach() - (w.out - 1) * w.stride);
     }
-    attributes.set("output_padding", rest);
+    attributes.set(attr::output_padding, rest);
     return d.make(concat("conv_transpose", spatial, "d"), attributes, {d.gradient(), d.input(1)});
   });
   d.give_if_wanted(1, [&] {
     Attributes attributes = window;
     const Dims& weight = op.in(1).shape;
-    attributes.set("kernel_size", std::vector<int64_t>(weight.begin() + 2, weight.end()));
+    attributes.set(attr::kernel_size, std::vector<int64_t>(weight.begin() + 2, weight.end()));
     return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.input(0), d.gradient()});
   });
   d.give_if_wanted(2, [&] {
@@ -70,7 +70,7 @@ Schema conv(const char* name, int spatial) {
                        "rounded down, in the dtype of x; sums are kept in at least f32.\n\n"
                        "Source: V. Dumoulin, F. Visin, A guide to convolution arithmetic for deep learning, "
                        "arXiv 1603.07285; semantics of torch.nn.functional."));
-  schema.constant("spatial", int64_t(spatial))
+  schema.constant(attr::spatial, int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), f32, f16 or bf16"))
       .of(dtypes::floats)
       .batched()
@@ -78,14 +78,13 @@ Schema conv(const char* name, int spatial) {
       .like("x")
       .optional("bias", "(oc)", Role::constant)
       .like("x")
-      .attribute("stride", AttributeType::integers, int64_t(1), concat("1 or ", spatial, " steps, at least 1"))
-      .attribute("padding", AttributeType::integers, int64_t(0),
+      .attribute(attr::stride, int64_t(1), concat("1 or ", spatial, " steps, at least 1"))
+      .attribute(attr::padding, int64_t(0),
                  concat("zeros around x, in elements: one value, ", spatial, " (", sizes, "), or ", 2 * spatial,
                         " (begins, then ends)", kPaddingWords),
                  padding_words())
-      .attribute("dilation", AttributeType::integers, int64_t(1),
-                 concat("1 or ", spatial, " distances between kernel elements, at least 1"))
-      .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc");
+      .attribute(attr::dilation, int64_t(1), concat("1 or ", spatial, " distances between kernel elements, at least 1"))
+      .attribute(attr::groups, int64_t(1), "divides c and oc");
   add_activation(schema);
   schema.optional("residual", "the shape of the result; added before the activation").like("x").batched();
   add_activation_parameters(schema);

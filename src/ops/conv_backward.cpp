@@ -9,20 +9,20 @@ void infer(Op& op) {
   const int spatial = spatial_rank(op);
   for (int i : {0, 1}) check_rank(op, i, spatial + 2, spatial + 2);
   const Dims &x = op.in(0).shape, &grad = op.in(1).shape;
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
   check(op, x[1] >= 1 && x[1] % groups == 0, Code::shape, "x.c is ", x[1], ", expected a multiple of ", groups,
         " (groups)");
-  const auto kernel = positive_per_axis(op, "kernel_size", spatial);
+  const auto kernel = positive_per_axis(op, attr::kernel_size, spatial);
   Dims weight{grad[1], x[1] / groups};
   for (int64_t size : kernel) weight.push_back(size);
   // The convolution itself says what fits.
   Attributes attributes;
-  for (const char* key : {"stride", "padding", "dilation", "groups"}) attributes.set(key, *op.attributes.find(key));
+  attributes.take(op.attributes, {attr::stride, attr::padding, attr::dilation, attr::groups});
   const Op forward = make_op(*find_schema(concat("conv", spatial, "d")), attributes,
                              {op.in(0), TensorDesc::dense(op.in(0).dtype, weight)});
   check_shape(op, 1, forward.out().shape, "the shape of the convolution's result");
-  for (const char* key : {"stride", "padding", "dilation"}) op.attributes.set(key, *forward.attributes.find(key));
+  op.attributes.take(forward.attributes, {attr::stride, attr::padding, attr::dilation});
   add_output(op, weight);
 }
 
@@ -46,16 +46,16 @@ Schema conv_backward_weights(const char* name, int spatial) {
                        kernel,
                        ") in the dtype of x; sums are kept in at least f32.\n\n"
                        "Source: the derivative of the convolution's formula."));
-  schema.constant("spatial", int64_t(spatial))
+  schema.constant(attr::spatial, int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), the convolution's input; f32, f16 or bf16"))
       .of(dtypes::floats)
       .tensor("grad", concat("(n, oc, ", sizes, "), the gradient by its result"))
       .like("x")
-      .required("kernel_size", AttributeType::integers, concat("1 or ", spatial, " sizes of the weights"))
-      .attribute("stride", AttributeType::integers, int64_t(1), "as for the convolution")
-      .attribute("padding", AttributeType::integers, int64_t(0), "as for the convolution", padding_words())
-      .attribute("dilation", AttributeType::integers, int64_t(1), "as for the convolution")
-      .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc")
+      .required(attr::kernel_size, concat("1 or ", spatial, " sizes of the weights"))
+      .attribute(attr::stride, int64_t(1), "as for the convolution")
+      .attribute(attr::padding, int64_t(0), "as for the convolution", padding_words())
+      .attribute(attr::dilation, int64_t(1), "as for the convolution")
+      .attribute(attr::groups, int64_t(1), "divides c and oc")
       .result(Result("dw").like("x"));
   schema.infer = infer;
   schema.products = true;

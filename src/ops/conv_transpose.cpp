@@ -13,17 +13,17 @@ void infer(Op& op) {
   const Dims& x = op.in(0).shape;
   const Dims& weight = op.in(1).shape;
 
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
   check(op, weight[0] == x[1], Code::shape, "weight.ic is ", weight[0], ", expected ", x[1], " (x.c)");
   check(op, x[1] >= 1 && x[1] % groups == 0, Code::shape, "x.c is ", x[1], ", expected a multiple of ", groups,
         " (groups)");
   check(op, weight[1] >= 1, Code::shape, "weight.oc is 0, expected at least 1");
 
-  const auto stride = positive_per_axis(op, "stride", spatial);
+  const auto stride = positive_per_axis(op, attr::stride, spatial);
   const auto padding = expand_padding(op, spatial);
-  const auto dilation = positive_per_axis(op, "dilation", spatial);
-  const auto extra = expand_ints(op, "output_padding", spatial);
+  const auto dilation = positive_per_axis(op, attr::dilation, spatial);
+  const auto extra = expand_ints(op, attr::output_padding, spatial);
   Dims output{x[0], safe_product(op, "weight.oc * groups", {weight[1], groups})};
   for (int i = 0; i < spatial; ++i) {
     const size_t s = size_t(i);
@@ -61,12 +61,12 @@ void derive(Derivation& d) {
   const Op& op = d.op();
   const int spatial = spatial_rank(op);
   Attributes window;
-  for (const char* key : {"stride", "padding", "dilation", "groups"}) window.set(key, *op.attributes.find(key));
+  window.take(op.attributes, {attr::stride, attr::padding, attr::dilation, attr::groups});
   d.give_if_wanted(0, [&] { return d.make(concat("conv", spatial, "d"), window, {d.gradient(), d.input(1)}); });
   d.give_if_wanted(1, [&] {
     Attributes attributes = window;
     const Dims& weight = op.in(1).shape;
-    attributes.set("kernel_size", std::vector<int64_t>(weight.begin() + 2, weight.end()));
+    attributes.set(attr::kernel_size, std::vector<int64_t>(weight.begin() + 2, weight.end()));
     return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.gradient(), d.input(0)});
   });
   d.give_if_wanted(2, [&] {
@@ -92,7 +92,7 @@ Schema conv_transpose(const char* name, int spatial) {
              "output_padding + 1, in the dtype of x; sums are kept in at least f32.\n\n"
              "Source: V. Dumoulin, F. Visin, A guide to convolution arithmetic for deep learning, "
              "arXiv 1603.07285, chapter 4; semantics of torch.nn.functional."));
-  schema.constant("spatial", int64_t(spatial))
+  schema.constant(attr::spatial, int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), f32, f16 or bf16"))
       .of(dtypes::floats)
       .batched()
@@ -100,14 +100,14 @@ Schema conv_transpose(const char* name, int spatial) {
       .like("x")
       .optional("bias", "(oc)", Role::constant)
       .like("x")
-      .attribute("stride", AttributeType::integers, int64_t(1), concat("1 or ", spatial, " steps, at least 1"))
-      .attribute("padding", AttributeType::integers, int64_t(0),
+      .attribute(attr::stride, int64_t(1), concat("1 or ", spatial, " steps, at least 1"))
+      .attribute(attr::padding, int64_t(0),
                  concat("cut from the result's borders, in elements: one value, ", spatial, " (", sizes, "), or ",
                         2 * spatial, " (begins, then ends)"))
-      .attribute("output_padding", AttributeType::integers, int64_t(0),
+      .attribute(attr::output_padding, int64_t(0),
                  concat("1 or ", spatial, " sizes added to the end of the result, less than stride or dilation"))
-      .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc")
-      .attribute("dilation", AttributeType::integers, int64_t(1),
+      .attribute(attr::groups, int64_t(1), "divides c and oc")
+      .attribute(attr::dilation, int64_t(1),
                  concat("1 or ", spatial, " distances between kernel elements, at least 1"));
   add_activation(schema);
   add_activation_parameters(schema);

@@ -13,26 +13,24 @@ Dims check_targets(Op& op, int weight) {
   check_shape(op, 1, targets, "x.shape without its dimension 1");
   check(op, x[1] >= 1, Code::shape, "x.c is 0, expected at least 1");
   check_shape(op, weight, {x[1]}, "x.c");
-  const double smoothing = op.attributes.number("label_smoothing");
+  const double smoothing = op.attributes[attr::label_smoothing];
   check(op, smoothing >= 0 && smoothing <= 1, Code::invalid_argument, "label_smoothing is ", smoothing,
         ", expected 0 to 1");
-  return op.attributes.text("reduction") == "none" ? targets : Dims{};
+  return op.attributes[attr::reduction] == "none" ? targets : Dims{};
 }
 
 void add_attributes(Schema& schema) {
-  schema.attribute("ignore_index", AttributeType::integer, int64_t(-100), "positions with this target do not count")
-      .attribute("reduction", AttributeType::string, std::string("mean"),
-                 "mean: the sum divided by the sum of the targets' weights", {"mean", "sum", "none"})
-      .attribute("label_smoothing", AttributeType::number, 0.0,
-                 "share of the target that all classes have in equal parts, 0 to 1");
+  schema.attribute(attr::ignore_index, int64_t(-100), "positions with this target do not count")
+      .attribute(attr::reduction, std::string("mean"), "mean: the sum divided by the sum of the targets' weights",
+                 {"mean", "sum", "none"})
+      .attribute(attr::label_smoothing, 0.0, "share of the target that all classes have in equal parts, 0 to 1");
   schema.flops = [](const Op& op) { return 6.0 * double(op.in(0).elements()); };
   schema.integers = [](const Op& op, int) { return std::pair<int64_t, int64_t>{0, op.in(0).shape[1] - 1}; };
 }
 
 void derive(Derivation& d) {
   Attributes attributes;
-  for (const char* key : {"ignore_index", "reduction", "label_smoothing"})
-    attributes.set(key, *d.op().attributes.find(key));
+  attributes.take(d.op().attributes, {attr::ignore_index, attr::reduction, attr::label_smoothing});
   std::vector<Derivation::Value> inputs{d.input(0), d.input(1), d.gradient()};
   if (d.op().has(2)) inputs.push_back(d.input(2));
   d.give_if_wanted(0, [&] { return d.make("cross_entropy_backward", attributes, inputs); });

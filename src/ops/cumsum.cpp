@@ -6,7 +6,7 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  op.attributes.set("dim", normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank()));
+  op.attributes.set(attr::dim, normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank()));
   add_output(op);
 }
 
@@ -25,12 +25,12 @@ Schema running(const Running& what) {
                 concat(what.title, " along one dimension.\n\n", what.formula,
                        ", i along dim\n\nReturns the shape and dtype of x; ", what.note,
                        "\n\nSource: semantics of torch.", what.name, "."));
-  schema.constant("function", std::string(what.function))
+  schema.constant(attr::function, std::string(what.function))
       .tensor("x", concat("rank at least 1; f32, f16", integers ? ", bf16, s32 or s64" : " or bf16"))
       .of(what.takes)
       .batched()
-      .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
-      .axis("dim")
+      .required(attr::dim, "the dimension; negative counts from the last")
+      .axis(attr::dim)
       .result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
   schema.infer = infer;
@@ -39,8 +39,8 @@ Schema running(const Running& what) {
 
 // Sums from the other end.
 Derivation::Value summed_back(Derivation& d, Derivation::Value g) {
-  const int64_t dim = d.op().attributes.integer("dim");
-  const Derivation::Value sums = d.make("cumsum", attributes_of({{"dim", dim}}), {g});
+  const int64_t dim = d.op().attributes[attr::dim];
+  const Derivation::Value sums = d.make("cumsum", Attributes{{attr::dim, dim}}, {g});
   return d.pointwise("y0 = x2 - x1 + x0", {g, sums, d.summed(g, {dim}, true)});
 }
 

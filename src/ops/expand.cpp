@@ -7,7 +7,7 @@ namespace {
 
 void infer(Op& op) {
   const Dims& x = op.in(0).shape;
-  const std::vector<int64_t>& wanted = op.attributes.integers("shape");
+  const std::vector<int64_t>& wanted = op.attributes[attr::shape];
   check(op, wanted.size() >= size_t(x.size()) && wanted.size() <= size_t(kMaxRank), Code::invalid_argument,
         "shape has ", wanted.size(), " values, expected ", x.size(), " (the rank of x) to ", kMaxRank);
   const int added = int(wanted.size()) - x.size();
@@ -20,7 +20,7 @@ void infer(Op& op) {
           " (x has shape ", x, ")");
     output.push_back(size == -1 ? own : size);
   }
-  op.attributes.set("shape", output.vector());
+  op.attributes.set(attr::shape, output.vector());
   add_output(op, output);
 }
 
@@ -48,8 +48,8 @@ Schema expand() {
                 "Source: semantics of torch.Tensor.expand and torch.broadcast_to.");
   schema.tensor("x", "any shape, any dtype")
       .batched(Batch::broadcast)
-      .required("shape", AttributeType::integers, "the new shape, of at least the rank of x; -1 keeps a size of x")
-      .axis("shape", AxisRule::Meaning::sizes)
+      .required(attr::shape, "the new shape, of at least the rank of x; -1 keeps a size of x")
+      .axis(attr::shape, AxisRule::Meaning::sizes)
       .result(Result("y").like("x"));
   schema.renaming = Renaming::repeat;
   schema.same_if_alike = true;

@@ -6,18 +6,18 @@ namespace pl {
 namespace {
 
 // The number of elements of a window, and that of windows.
-int64_t product_of(const Op& op, const char* attribute) { return Dims(op.attributes.integers(attribute)).product(); }
+int64_t product_of(const Op& op, const Key<Ints>& attribute) { return Dims(op.attributes[attribute]).product(); }
 
 void infer(Op& op) {
   check_rank(op, 0, 3, 3);
-  const auto spatial = int(op.attributes.integers("output_size").size());
+  const auto spatial = int(op.attributes[attr::output_size].size());
   check(op, spatial >= 1 && spatial <= 3, Code::invalid_argument, "output_size has ", spatial,
         " values, expected 1 to 3, one for each spatial dimension");
-  const auto sizes = positive_per_axis(op, "output_size", spatial);
-  const auto kernel = positive_per_axis(op, "kernel_size", spatial);
-  const auto dilation = positive_per_axis(op, "dilation", spatial);
+  const auto sizes = positive_per_axis(op, attr::output_size, spatial);
+  const auto kernel = positive_per_axis(op, attr::kernel_size, spatial);
+  const auto dilation = positive_per_axis(op, attr::dilation, spatial);
   const auto padding = expand_padding(op, spatial);
-  const auto stride = positive_per_axis(op, "stride", spatial);
+  const auto stride = positive_per_axis(op, attr::stride, spatial);
   std::vector<int64_t> windows;
   for (int i = 0; i < spatial; ++i) {
     const size_t s = size_t(i);
@@ -34,10 +34,10 @@ void infer(Op& op) {
           " with dilation ", window.dilation, ")");
     windows.push_back((padded - window.reach()) / window.stride + 1);
   }
-  op.attributes.set("windows", windows);  // along each axis
+  op.attributes.set(attr::windows, windows);  // along each axis
 
   const Dims& x = op.in(0).shape;
-  const int64_t each = product_of(op, "kernel_size"), count = product_of(op, "windows");
+  const int64_t each = product_of(op, attr::kernel_size), count = product_of(op, attr::windows);
   check(op, x[1] % each == 0, Code::shape, "x.c is ", x[1], ", expected a multiple of ", each,
         " (the elements of a window)");
   check(op, x[2] == count, Code::shape, "x.w is ", x[2], ", expected ", count, " (the windows)");
@@ -50,9 +50,9 @@ void infer(Op& op) {
 void derive(Derivation& d) {
   const Op& op = d.op();
   const Dims &x = op.in(0).shape, &y = op.out().shape;
-  const auto kernel = op.attributes.integers("kernel_size"), stride = op.attributes.integers("stride"),
-             dilation = op.attributes.integers("dilation"), padding = op.attributes.integers("padding"),
-             windows = op.attributes.integers("windows");
+  const auto kernel = op.attributes[attr::kernel_size], stride = op.attributes[attr::stride],
+             dilation = op.attributes[attr::dilation], padding = op.attributes[attr::padding],
+             windows = op.attributes[attr::windows];
   const size_t spatial = windows.size();
   std::vector<int64_t> pad, places{0};
   int64_t positions = 1;
@@ -73,10 +73,10 @@ void derive(Derivation& d) {
           further.push_back(place + i * (elements ? dilation : stride)[s] * step);
       places = std::move(further);
     }
-  const Derivation::Value padded = d.make("pad", attributes_of({{"pad", pad}}), {d.gradient()});
+  const Derivation::Value padded = d.make("pad", Attributes{{attr::pad, pad}}, {d.gradient()});
   const Derivation::Value flat = d.reshaped(padded, {y[0], y[1], positions});
   const Derivation::Value read =
-      d.make("index_select", attributes_of({{"dim", int64_t(2)}}), {flat, d.integers(places)});
+      d.make("index_select", Attributes{{attr::dim, int64_t(2)}}, {flat, d.integers(places)});
   d.give(0, d.reshaped(read, x));
 }
 
@@ -94,12 +94,12 @@ Schema fold() {
               "(kernel - 1) - 1) / stride + 1, rounded down")
       .of(dtypes::floats)
       .batched()
-      .required("output_size", AttributeType::integers, "the sizes of y's 1 to 3 spatial dimensions")
-      .required("kernel_size", AttributeType::integers, "1 or as many sizes as output_size has")
-      .attribute("dilation", AttributeType::integers, int64_t(1), "distances between the elements of a window")
-      .attribute("padding", AttributeType::integers, int64_t(0),
+      .required(attr::output_size, "the sizes of y's 1 to 3 spatial dimensions")
+      .required(attr::kernel_size, "1 or as many sizes as output_size has")
+      .attribute(attr::dilation, int64_t(1), "distances between the elements of a window")
+      .attribute(attr::padding, int64_t(0),
                  "of y before windows were taken: one value, one for each dimension, or begins, then ends")
-      .attribute("stride", AttributeType::integers, int64_t(1), "distances between windows")
+      .attribute(attr::stride, int64_t(1), "distances between windows")
       .result(Result("y").like("x"));
   schema.infer = infer;
   schema.gradient = derive;

@@ -32,40 +32,40 @@ void check_not_empty(const Op& op, int table, int dim, int index) {
 std::pair<int64_t, int64_t> any_index(const Op& op, int input) {
   if (op.schema->input_parameter(input).name != "index") return {0, 0};
   const TensorDesc& table = op.in(1 - input);
-  return {0, std::max<int64_t>(0, table.shape[int(op.attributes.integer("dim"))] - 1)};
+  return {0, std::max<int64_t>(0, table.shape[int(op.attributes[attr::dim])] - 1)};
 }
 
 void infer_index_select(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank());
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank());
+  op.attributes.set(attr::dim, dim);
   check_not_empty(op, 0, int(dim), 1);
   add_output(op, gathered(op.in(0).shape, op.in(1).shape, int(dim)));
 }
 
 void derive_slices(Derivation& d) {
-  const bool swapped = d.op().attributes.flag("swapped");
+  const bool swapped = d.op().attributes[attr::swapped];
   const int table = swapped ? 1 : 0;
-  const int64_t dim = d.op().attributes.integer("dim");
+  const int64_t dim = d.op().attributes[attr::dim];
   d.give_if_wanted(table, [&] {
-    return d.make("index_select_backward", attributes_of({{"dim", dim}, {"size", d.op().in(table).shape[int(dim)]}}),
+    return d.make("index_select_backward", Attributes{{attr::dim, dim}, {attr::size, d.op().in(table).shape[int(dim)]}},
                   {d.gradient(), d.input(1 - table)});
   });
 }
 
 void derive_elements(Derivation& d) {
   const Op& op = d.op();
-  const int64_t dim = op.attributes.integer("dim");
+  const int64_t dim = op.attributes[attr::dim];
   d.give_if_wanted(0, [&] {
     const Dims& x = op.in(0).shape;
     Derivation::Value made =
-        d.make("gather_backward", attributes_of({{"dim", dim}, {"size", x[int(dim)]}}), {d.gradient(), d.input(1)});
+        d.make("gather_backward", Attributes{{attr::dim, dim}, {attr::size, x[int(dim)]}}, {d.gradient(), d.input(1)});
     std::vector<int64_t> pad;  // what no index reaches
     for (int i = x.size(); i-- > 0;) {
       pad.push_back(0);
       pad.push_back(x[i] - d.desc(made).shape[i]);
     }
-    return d.desc(made).shape == x ? made : d.make("pad", attributes_of({{"pad", pad}}), {made});
+    return d.desc(made).shape == x ? made : d.make("pad", Attributes{{attr::pad, pad}}, {made});
   });
 }
 
@@ -75,9 +75,9 @@ Schema index_select() {
                 "y[i..., j..., k...] = x[i..., index[j...], k...] where the index stands at dim\n\n"
                 "Returns x.shape[:dim] + index.shape + x.shape[dim + 1:] in the dtype of x.\n\n"
                 "Source: semantics of torch.index_select, with index of any rank as in ONNX's Gather.");
-  schema.constant("swapped", false)
+  schema.constant(attr::swapped, false)
       .tensor("x", "rank at least 1, any dtype")
-      .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
+      .required(attr::dim, "the dimension; negative counts from the last")
       .tensor("index", concat("any shape, ", kIndices))
       .of(dtypes::indices)
       .result(Result("y").like("x"));
@@ -90,7 +90,7 @@ Schema index_select() {
 void infer_embedding(Op& op) {
   check_rank(op, 1, 2, 2);
   check_not_empty(op, 1, 0, 0);
-  op.attributes.set("dim", int64_t(0));
+  op.attributes.set(attr::dim, int64_t(0));
   add_output(op, gathered(op.in(1).shape, op.in(0).shape, 0));
 }
 
@@ -99,7 +99,7 @@ Schema embedding() {
                 "Rows of a table, chosen by index.\n\ny[j...] = weight[index[j...]]\n\n"
                 "Returns index.shape + (features,) in the dtype of weight.\n\n"
                 "Source: semantics of torch.nn.functional.embedding.");
-  schema.constant("swapped", true)
+  schema.constant(attr::swapped, true)
       .tensor("index", concat("any shape, ", kIndices))
       .of(dtypes::indices)
       .tensor("weight", "(rows, features), any dtype", Role::constant)
@@ -114,8 +114,8 @@ void infer_gather(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   const Dims &x = op.in(0).shape, &index = op.in(1).shape;
   check_rank(op, 1, x.size(), x.size());
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), x.size());
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], x.size());
+  op.attributes.set(attr::dim, dim);
   for (int i = 0; i < x.size(); ++i)
     check(op, i == dim || index[i] <= x[i], Code::shape, "index.shape is ", index, ", expected at most ", x,
           " (x.shape) but for dimension ", dim);
@@ -130,7 +130,7 @@ Schema gather() {
                 "Returns index.shape in the dtype of x.\n\n"
                 "Source: semantics of torch.gather and of ONNX's GatherElements.");
   schema.tensor("x", "rank at least 1, any dtype")
-      .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
+      .required(attr::dim, "the dimension; negative counts from the last")
       .tensor("index", concat("the rank of x, sizes at most those of x but along dim; ", kIndices))
       .of(dtypes::indices)
       .result(Result("y").like("x").shaped("index"));

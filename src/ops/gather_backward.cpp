@@ -7,11 +7,11 @@ namespace pl {
 namespace {
 
 std::pair<int64_t, int64_t> any_index(const Op& op, int input) {
-  return {0, input == 1 ? std::max<int64_t>(0, op.attributes.integer("size") - 1) : 0};
+  return {0, input == 1 ? std::max<int64_t>(0, op.attributes[attr::size] - 1) : 0};
 }
 
 int64_t check_size(const Op& op) {
-  const int64_t size = op.attributes.integer("size");
+  const int64_t size = op.attributes[attr::size];
   check(op, size >= 0 && size < (int64_t(1) << 59), Code::invalid_argument, "size is ", size, ", expected at least 0");
   return size;
 }
@@ -21,8 +21,8 @@ void infer_slices(Op& op) {
   const int rank = grad.size() - index.size() + 1;
   check(op, rank >= 1, Code::shape, "grad has rank ", grad.size(), ", expected at least ", index.size(),
         " (the rank of index)");
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), rank);
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], rank);
+  op.attributes.set(attr::dim, dim);
   Dims result;
   for (int i = 0; i < grad.size(); ++i) {
     const bool looked_up = i >= dim && i < dim + index.size();
@@ -38,8 +38,8 @@ void infer_slices(Op& op) {
 void infer_elements(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   check_shape(op, 1, op.in(0).shape, "grad.shape");
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank());
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank());
+  op.attributes.set(attr::dim, dim);
   Dims result = op.in(0).shape;
   result[int(dim)] = check_size(op);
   add_output(op, result);
@@ -51,8 +51,8 @@ Schema backward(const char* name, const char* kind, const char* doc, const char*
       .of(dtypes::floats)
       .tensor("index", "s64 or s32; negative counts from the end; what is out of range adds to nothing")
       .of(dtypes::indices)
-      .required("dim", AttributeType::integer, "the dimension of the result that was looked up")
-      .required("size", AttributeType::integer, "its size")
+      .required(attr::dim, "the dimension of the result that was looked up")
+      .required(attr::size, "its size")
       .result(Result("dx").like("grad"));
   schema.infer = infer;
   schema.integers = any_index;

@@ -2,12 +2,6 @@
 
 namespace pl {
 
-Attributes attributes_of(std::initializer_list<std::pair<const char*, AttributeValue>> items) {
-  Attributes attributes;
-  for (const auto& [key, value] : items) attributes.set(key, value);
-  return attributes;
-}
-
 Builder::Value Builder::make(const std::string& name, const Attributes& attributes, const std::vector<Value>& inputs) {
   const std::vector<Value> results = add(name, attributes, inputs);
   require(results.size() == 1, Code::internal, name, ": has ", results.size(), " results, expected 1");
@@ -16,18 +10,18 @@ Builder::Value Builder::make(const std::string& name, const Attributes& attribut
 
 Builder::Value Builder::pointwise(const std::string& expressions, const std::vector<Value>& inputs,
                                   const std::vector<double>& scalars) {
-  Attributes attributes = attributes_of({{"expressions", expressions}});
-  if (!scalars.empty()) attributes.set("scalars", scalars);
+  Attributes attributes{{attr::expressions, expressions}};
+  if (!scalars.empty()) attributes.set(attr::scalars, scalars);
   return make("pointwise", attributes, inputs);
 }
 
 Builder::Value Builder::reshaped(Value value, const Dims& shape) {
   if (desc(value).shape == shape) return value;
-  return make("reshape", attributes_of({{"shape", shape.vector()}}), {value});
+  return make("reshape", Attributes{{attr::shape, shape.vector()}}, {value});
 }
 
 Builder::Value Builder::summed(Value value, const std::vector<int64_t>& dims, bool keepdim) {
-  return make("sum", attributes_of({{"dim", dims}, {"keepdim", keepdim}}), {value});
+  return make("sum", Attributes{{attr::dim_ints, dims}, {attr::keepdim, keepdim}}, {value});
 }
 
 Builder::Value Builder::summed_to(Value value, const Dims& shape) {
@@ -42,7 +36,7 @@ Builder::Value Builder::summed_to(Value value, const Dims& shape) {
 
 Builder::Value Builder::expanded(Value value, const Dims& shape) {
   if (desc(value).shape == shape) return value;
-  return make("expand", attributes_of({{"shape", shape.vector()}}), {value});
+  return make("expand", Attributes{{attr::shape, shape.vector()}}, {value});
 }
 
 }  // namespace pl

@@ -6,7 +6,6 @@
 // `activation` and `residual` are no concern of it: the gradient that it sees is the one before the activation.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -60,8 +59,5 @@ class Derivation : public Builder {
     if (op().has(input) && wanted(input)) give(input, make());
   }
 };
-
-// Attributes by name, for Derivation::add.
-Attributes attributes_of(std::initializer_list<std::pair<const char*, AttributeValue>> items);
 
 }  // namespace pl

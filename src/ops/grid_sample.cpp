@@ -24,7 +24,7 @@ Dims sampled_shape(const Op& op, int first) {
 }
 
 double taps(const Op& op) {
-  const std::string& mode = op.attributes.text("mode");
+  const std::string& mode = op.attributes[attr::mode];
   double product = 1;
   for (int i = 2; i < op.in(0).rank(); ++i) product *= mode == "nearest" ? 1 : mode.find("cubic") == mode.npos ? 2 : 4;
   return product;
@@ -32,12 +32,12 @@ double taps(const Op& op) {
 
 void add_sampling(Schema& schema) {
   schema
-      .attribute("mode", AttributeType::string, std::string("bilinear"),
+      .attribute(attr::mode, std::string("bilinear"),
                  "linear, bilinear and cubic, bicubic are the same for any number of dimensions",
                  {"linear", "bilinear", "nearest", "cubic", "bicubic"})
-      .attribute("padding_mode", AttributeType::string, std::string("zeros"), "what lies outside of the image",
+      .attribute(attr::padding_mode, std::string("zeros"), "what lies outside of the image",
                  {"zeros", "border", "reflection"})
-      .attribute("align_corners", AttributeType::boolean, false,
+      .attribute(attr::align_corners, false,
                  "-1 and 1 are the middles of the first and last pixels, not their outer sides");
 }
 

@@ -26,9 +26,9 @@ Schema make_identity() {
 }
 
 void infer_dropout(Op& op) {
-  const double p = op.attributes.number("p");
+  const double p = op.attributes[attr::p];
   check(op, p >= 0 && p <= 1, Code::invalid_argument, "p is ", p, ", expected 0 to 1");
-  check(op, !op.attributes.flag("training"), Code::unsupported,
+  check(op, !op.attributes[attr::training], Code::unsupported,
         "training is true, expected false: only inference is implemented");
   add_output(op);
 }
@@ -40,8 +40,8 @@ Schema make_dropout() {
       "Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.");
   schema.tensor("x", "any shape, any dtype")
       .batched()
-      .attribute("p", AttributeType::number, 0.5, "share of elements that training would drop, 0 to 1")
-      .attribute("training", AttributeType::boolean, false, "must be false");
+      .attribute(attr::p, 0.5, "share of elements that training would drop, 0 to 1")
+      .attribute(attr::training, false, "must be false");
   return as_view(schema, infer_dropout);
 }
 

@@ -15,10 +15,10 @@ void infer(Op& op) {
   int64_t channels;
   check(op, !__builtin_mul_overflow(x[1], int64_t(2), &channels), Code::shape, "the number of channels overflows");
   std::vector<int64_t> sections;
-  if (op.attributes.is_none("sections"))
+  if (op.attributes.is_none(attr::sections))
     sections = {channels};
   else
-    sections = op.attributes.integers("sections");
+    sections = op.attributes[attr::sections];
   check(op, !sections.empty() && sections.size() <= kMostParts, Code::invalid_argument, "sections has ",
         sections.size(), " values, expected 1 to ", kMostParts);
   int64_t rest = channels;
@@ -29,7 +29,7 @@ void infer(Op& op) {
   }
   check(op, rest == 0, Code::shape, "the sum of sections is ", channels - rest, ", expected ", channels,
         " (twice x.c)");
-  op.attributes.set("sections", sections);
+  op.attributes.set(attr::sections, sections);
   Dims output = x;
   for (int64_t section : sections) {
     output[1] = section;
@@ -43,12 +43,12 @@ void derive(Derivation& d) {
   std::vector<Derivation::Value> parts;
   for (size_t k = 0; k < d.op().outputs.size(); ++k) parts.push_back(d.gradient(int(k)));
   Derivation::Value whole = parts[0];
-  if (parts.size() > 1) whole = d.make("concat", attributes_of({{"dim", int64_t(1)}}), parts);
-  whole = d.make("channel_shuffle", attributes_of({{"groups", std::max<int64_t>(1, channels)}}), {whole});
-  const auto halves =
-      d.add("split",
-            attributes_of({{"split_size_or_sections", std::vector<int64_t>{channels, channels}}, {"dim", int64_t(1)}}),
-            {whole});
+  if (parts.size() > 1) whole = d.make("concat", Attributes{{attr::dim, int64_t(1)}}, parts);
+  whole = d.make("channel_shuffle", Attributes{{attr::groups, std::max<int64_t>(1, channels)}}, {whole});
+  const auto halves = d.add(
+      "split",
+      Attributes{{attr::split_size_or_sections, std::vector<int64_t>{channels, channels}}, {attr::dim, int64_t(1)}},
+      {whole});
   for (int i = 0; i < 2; ++i) d.give_if_wanted(i, [&] { return halves[size_t(i)]; });
 }
 
@@ -65,8 +65,7 @@ Schema interleave() {
       .tensor("y", "the shape and dtype of x")
       .like("x")
       .batched()
-      .attribute("sections", AttributeType::integers, None{},
-                 "channels of each result, 2 * c together; None: one result")
+      .attribute(attr::sections, None{}, "channels of each result, 2 * c together; None: one result")
       .result(Result("parts").like("x").repeated());
   schema.infer = infer;
   schema.gradient = derive;

@@ -27,7 +27,7 @@ void derive(Derivation& d) {
   const int64_t rows = x.product() / std::max<int64_t>(x[last], 1);
   d.give_if_wanted(0, [&] { return d.make("matmul", {}, {d.gradient(), d.input(1)}); });
   d.give_if_wanted(1, [&] {
-    return d.make("matmul", attributes_of({{"transpose_a", true}}),
+    return d.make("matmul", Attributes{{attr::transpose_a, true}},
                   {d.reshaped(d.gradient(), {rows, weight[0]}), d.reshaped(d.input(0), {rows, weight[1]})});
   });
   d.give_if_wanted(2, [&] { return d.summed_to(d.gradient(), {weight[0]}); });

@@ -8,8 +8,8 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 3, kMaxRank);
-  check_range(op, "size", {op.attributes.integer("size")}, 1, (int64_t(1) << 31) - 1);
-  for (const char* name : {"alpha", "beta", "k"}) check_finite(op, name);
+  check_range(op, attr::size, {op.attributes[attr::size]}, 1, (int64_t(1) << 31) - 1);
+  for (const Key<double>& key : {attr::alpha, attr::beta, attr::k_float}) check_finite(op, key);
   add_output(op);
 }
 
@@ -18,18 +18,18 @@ void infer(Op& op) {
 void derive(Derivation& d) {
   const Op& op = d.op();
   const Dims& x = op.in(0).shape;
-  const int64_t size = op.attributes.integer("size"), before = size / 2, after = (size - 1) / 2;
+  const int64_t size = op.attributes[attr::size], before = size / 2, after = (size - 1) / 2;
   const Dims pixels{x[0], 1, x[1], x.product() / std::max<int64_t>(1, x[0] * x[1])};
   const auto mean = [&](Derivation::Value value, int64_t begin, int64_t end) {
     const Derivation::Value pooled = d.make("avg_pool2d",
-                                            attributes_of({{"kernel_size", std::vector<int64_t>{size, 1}},
-                                                           {"stride", int64_t(1)},
-                                                           {"padding", std::vector<int64_t>{begin, 0, end, 0}}}),
+                                            Attributes{{attr::kernel_size, std::vector<int64_t>{size, 1}},
+                                                       {attr::stride, int64_t(1)},
+                                                       {attr::padding, std::vector<int64_t>{begin, 0, end, 0}}},
                                             {d.reshaped(value, pixels)});
     return d.reshaped(pooled, x);
   };
-  const double alpha = op.attributes.number("alpha"), beta = op.attributes.number("beta");
-  const std::vector<double> numbers{alpha, beta, op.attributes.number("k")};
+  const double alpha = op.attributes[attr::alpha], beta = op.attributes[attr::beta];
+  const std::vector<double> numbers{alpha, beta, op.attributes[attr::k_float]};
   const Derivation::Value g = d.gradient(), from = d.input(0);
   const Derivation::Value squares = mean(d.make("square", {}, {from}), before, after);
   const Derivation::Value shares =
@@ -49,16 +49,14 @@ Schema local_response_norm() {
   schema.tensor("x", "(n, c, ...), rank at least 3; f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .required("size", AttributeType::integer, "channels in the window, at least 1")
-      .attribute("alpha", AttributeType::number, 1e-4, "factor of the mean of squares")
-      .attribute("beta", AttributeType::number, 0.75, "exponent")
-      .attribute("k", AttributeType::number, 1.0, "added to the mean of squares")
+      .required(attr::size, "channels in the window, at least 1")
+      .attribute(attr::alpha, 1e-4, "factor of the mean of squares")
+      .attribute(attr::beta, 0.75, "exponent")
+      .attribute(attr::k_float, 1.0, "added to the mean of squares")
       .result(Result("y").like("x").shaped("x"));
   schema.infer = infer;
   schema.gradient = derive;
-  schema.flops = [](const Op& op) {
-    return double(2 * op.attributes.integer("size") + 4) * double(op.out().elements());
-  };
+  schema.flops = [](const Op& op) { return double(2 * op.attributes[attr::size] + 4) * double(op.out().elements()); };
   return schema;
 }
 

@@ -10,9 +10,9 @@ struct Matrix {
   int64_t rows = 1, columns = 1;
 };
 
-Matrix matrix_of(const Op& op, int input, const char* transpose) {
+Matrix matrix_of(const Op& op, int input, const Key<bool>& transpose) {
   const Dims& shape = op.in(input).shape;
-  const bool transposed = op.attributes.flag(transpose);
+  const bool transposed = op.attributes[transpose];
   const int rank = shape.size();
   if (rank == 1) {
     check(op, !transposed, Code::shape, transpose, " is true, expected false: ", op.schema->input_parameter(input).name,
@@ -25,7 +25,7 @@ Matrix matrix_of(const Op& op, int input, const char* transpose) {
 
 void infer(Op& op) {
   for (int i = 0; i < 2; ++i) check_rank(op, i, 1, kMaxRank);
-  const Matrix a = matrix_of(op, 0, "transpose_a"), b = matrix_of(op, 1, "transpose_b");
+  const Matrix a = matrix_of(op, 0, attr::transpose_a), b = matrix_of(op, 1, attr::transpose_b);
   check(op, a.columns == b.rows, Code::shape, "b has ", b.rows, " rows with the shape ", op.in(1).shape, ", expected ",
         a.columns, " (columns of a, which has the shape ", op.in(0).shape, ")");
 
@@ -52,7 +52,7 @@ void infer(Op& op) {
 
 double flops(const Op& op) {
   const Dims& a = op.in(0).shape;
-  const bool transposed = op.attributes.flag("transpose_a");
+  const bool transposed = op.attributes[attr::transpose_a];
   return 2.0 * double(op.out().elements()) * double(a[a.size() - (transposed ? 2 : 1)]);
 }
 
@@ -60,7 +60,7 @@ double flops(const Op& op) {
 void derive(Derivation& d) {
   const Op& op = d.op();
   Dims a = op.in(0).shape, b = op.in(1).shape, y = op.out().shape;
-  const bool transposed_a = op.attributes.flag("transpose_a"), transposed_b = op.attributes.flag("transpose_b");
+  const bool transposed_a = op.attributes[attr::transpose_a], transposed_b = op.attributes[attr::transpose_b];
   if (b.size() == 1) {
     y.push_back(1);
     b.push_back(1);
@@ -73,7 +73,8 @@ void derive(Derivation& d) {
     a = Dims{1, a[0]};
   }
   const auto product = [&](Derivation::Value left, Derivation::Value right, bool transpose_a, bool transpose_b) {
-    return d.make("matmul", attributes_of({{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}), {left, right});
+    return d.make("matmul", Attributes{{attr::transpose_a, transpose_a}, {attr::transpose_b, transpose_b}},
+                  {left, right});
   };
   const auto fitted = [&](Derivation::Value value, const Dims& matrix, int input) {
     return d.reshaped(d.summed_to(value, matrix), op.in(input).shape);
@@ -116,8 +117,8 @@ Schema matmul() {
       .trainable()
       .optional("bias", "(n)", Role::constant)
       .like("a")
-      .attribute("transpose_a", AttributeType::boolean, false, "swap the last two dimensions of a first")
-      .attribute("transpose_b", AttributeType::boolean, false, "swap the last two dimensions of b first");
+      .attribute(attr::transpose_a, false, "swap the last two dimensions of a first")
+      .attribute(attr::transpose_b, false, "swap the last two dimensions of b first");
   add_activation(schema);
   schema.optional("residual", "the shape of the result; added before the activation").like("a").batched();
   add_activation_parameters(schema);

@@ -13,9 +13,9 @@ void infer(Op& op) {
   check(op, boxes[2] == 4, Code::shape, "boxes.shape is ", boxes, ", expected (n, k, 4)");
   check(op, scores[0] == boxes[0] && scores[2] == boxes[1], Code::shape, "scores.shape is ", scores, ", expected (",
         boxes[0], ", classes, ", boxes[1], ")");
-  check_not_nan(op, "iou_threshold");
-  check_not_nan(op, "score_threshold");
-  const int64_t most = op.attributes.integer("max_boxes");
+  check_not_nan(op, attr::iou_threshold);
+  check_not_nan(op, attr::score_threshold);
+  const int64_t most = op.attributes[attr::max_boxes];
   check(op, most >= 0, Code::invalid_argument, "max_boxes is ", most, ", expected at least 0");
   const int64_t rows = safe_product(op, "the rows of the result", {scores[0], scores[1], std::min(most, scores[2])});
   add_output(op, Dims{rows, 3});
@@ -37,10 +37,10 @@ Schema non_max_suppression() {
       .of({DType::f32})
       .tensor("scores", "(n, classes, k), f32")
       .of({DType::f32})
-      .required("max_boxes", AttributeType::integer, "at most so many of an image and class")
-      .attribute("iou_threshold", AttributeType::number, 0.0, "the part of the union up to which boxes may overlap")
-      .attribute("score_threshold", AttributeType::number, None{}, "boxes of this score or less are left out")
-      .attribute("boxes_are", AttributeType::string, std::string("corners"),
+      .required(attr::max_boxes, "at most so many of an image and class")
+      .attribute(attr::iou_threshold, 0.0, "the part of the union up to which boxes may overlap")
+      .attribute(attr::score_threshold, None{}, "boxes of this score or less are left out")
+      .attribute(attr::boxes_are, std::string("corners"),
                  "corners: two opposite corners (x, y, x, y), or with y first; centres: (x, y, width, height)",
                  {"corners", "centres"})
       .result(Result("rows").of(DType::s64))
@@ -48,7 +48,7 @@ Schema non_max_suppression() {
   schema.infer = infer;
   schema.flops = [](const Op& op) {
     const double boxes = double(op.in(0).shape[1]);
-    return double(op.in(1).elements()) * std::min(boxes, double(op.attributes.integer("max_boxes"))) * 8;
+    return double(op.in(1).elements()) * std::min(boxes, double(op.attributes[attr::max_boxes])) * 8;
   };
   return schema;
 }

@@ -33,7 +33,7 @@ void infer_training(Op& op) {
 
 void derive_training(Derivation& d) {
   const Op& op = d.op();
-  Attributes attributes = attributes_of({{"eps", op.attributes.number("eps")}});
+  Attributes attributes{{attr::eps, op.attributes[attr::eps]}};
   std::vector<Derivation::Value> inputs{d.input(0), d.gradient(), d.output(1), d.output(2), d.input(1)};
   if (const Limits limits = Limits::of(op)) {
     limits.set(attributes);
@@ -62,9 +62,9 @@ Schema batch_norm_training() {
       .tensor("bias", "(c), f32 or of the dtype of x")
       .like_or("x", {DType::f32})
       .trainable()
-      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0")
-      .attribute("low", AttributeType::number, None{}, "the least y; None: no limit")
-      .attribute("high", AttributeType::number, None{}, "the largest y, at least low; None: no limit")
+      .attribute(attr::eps, 1e-5, "added to the variance, at least 0")
+      .attribute(attr::low, None{}, "the least y; None: no limit")
+      .attribute(attr::high, None{}, "the largest y, at least low; None: no limit")
       .result(Result("y").like("x").shaped("x"))
       .result(Result("mean").of(DType::f32))
       .result(Result("variance").of(DType::f32));
@@ -110,11 +110,10 @@ Schema batch_norm_backward() {
       .like_or("x", {DType::f32})
       .optional("bias", "(c), f32 or of the dtype of x; needed with low or high")
       .like_or("x", {DType::f32})
-      .attribute("eps", AttributeType::number, 1e-5, "as for batch_norm_training")
-      .attribute("inverted", AttributeType::boolean, false,
-                 "variance is given as 1 / sqrt(variance + eps), as PyTorch keeps it")
-      .attribute("low", AttributeType::number, None{}, "as for batch_norm_training")
-      .attribute("high", AttributeType::number, None{}, "as for batch_norm_training")
+      .attribute(attr::eps, 1e-5, "as for batch_norm_training")
+      .attribute(attr::inverted, false, "variance is given as 1 / sqrt(variance + eps), as PyTorch keeps it")
+      .attribute(attr::low, None{}, "as for batch_norm_training")
+      .attribute(attr::high, None{}, "as for batch_norm_training")
       .result(Result("dx").like("x").shaped("x"))
       .result(Result("dweight").like("weight"))
       .result(Result("dbias").like("weight"));
@@ -132,7 +131,7 @@ void infer_layer(Op& op) {
   check_shape(op, 2, normalized, "normalized_shape");
   check_eps(op);
   add_output(op);
-  for (int k = 0; k < (op.attributes.flag("centred") ? 2 : 1); ++k) add_output(op, normalized);
+  for (int k = 0; k < (op.attributes[attr::centred] ? 2 : 1); ++k) add_output(op, normalized);
 }
 
 Schema layer_norm_backward(bool centred) {
@@ -146,15 +145,15 @@ Schema layer_norm_backward(bool centred) {
                        "\n\nReturns dx, of the shape of x, dweight", centred ? " and dbias" : "",
                        ", of normalized_shape, in the dtype of x; sums are kept in at least f32.\n\n"
                        "Source: the derivative of the formula."));
-  schema.constant("centred", centred)
+  schema.constant(attr::centred, centred)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
       .of(dtypes::floats)
       .tensor("grad", "the shape of x")
       .like("x")
-      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
+      .required(attr::normalized_shape, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones")
       .like("x")
-      .attribute("eps", AttributeType::number, centred ? 1e-5 : 1e-6, "as for the norm")
+      .attribute(attr::eps, centred ? 1e-5 : 1e-6, "as for the norm")
       .result(Result("dx").like("x").shaped("x"))
       .result(Result("dweight").like("x"));
   if (centred) schema.result(Result("dbias").like("x"));
@@ -167,7 +166,7 @@ Schema layer_norm_backward(bool centred) {
 
 void infer_group(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  const int64_t channels = op.in(0).shape[1], groups = op.attributes.integer("num_groups");
+  const int64_t channels = op.in(0).shape[1], groups = op.attributes[attr::num_groups];
   check(op, channels >= 1 && groups >= 1 && channels % groups == 0, Code::shape, "x.c is ", channels,
         ", expected a multiple of ", groups, " (num_groups)");
   check_shape(op, 1, op.in(0).shape, "x.shape");
@@ -190,10 +189,10 @@ Schema group_norm_backward() {
       .of(dtypes::floats)
       .tensor("grad", "the shape of x")
       .like("x")
-      .required("num_groups", AttributeType::integer, "divides c")
+      .required(attr::num_groups, "divides c")
       .optional("weight", "(c); None: ones")
       .like("x")
-      .attribute("eps", AttributeType::number, 1e-5, "as for the norm")
+      .attribute(attr::eps, 1e-5, "as for the norm")
       .result(Result("dx").like("x").shaped("x"))
       .result(Result("dweight").like("x"))
       .result(Result("dbias").like("x"));

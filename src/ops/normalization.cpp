@@ -9,27 +9,24 @@
 namespace pl {
 
 void check_eps(const Op& op) {
-  check_finite(op, "eps");
-  const double eps = op.attributes.number("eps");
+  check_finite(op, attr::eps);
+  const double eps = op.attributes[attr::eps];
   check(op, eps >= 0, Code::invalid_argument, "eps is ", eps, ", expected at least 0");
 }
 
 Limits Limits::of(const Op& op) {
-  const auto limit = [&](const char* name, double none) {
-    return op.attributes.is_none(name) ? none : op.attributes.number(name);
-  };
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return {limit("low", -kInfinity), limit("high", kInfinity)};
+  return {op.attributes.find(attr::low).value_or(-kInfinity), op.attributes.find(attr::high).value_or(kInfinity)};
 }
 
 void Limits::set(Attributes& attributes) const {
-  if (std::isfinite(low)) attributes.set("low", low);
-  if (std::isfinite(high)) attributes.set("high", high);
+  if (std::isfinite(low)) attributes.set(attr::low, low);
+  if (std::isfinite(high)) attributes.set(attr::high, high);
 }
 
 Dims checked_normalized_shape(const Op& op) {
   const Dims& x = op.in(0).shape;
-  const Dims normalized(op.attributes.integers("normalized_shape"));
+  const Dims normalized(op.attributes[attr::normalized_shape]);
   const int skipped = x.size() - normalized.size();
   bool fits = !normalized.empty() && skipped >= 0;
   for (int i = 0; fits && i < normalized.size(); ++i) fits = x[skipped + i] == normalized[i];
@@ -61,7 +58,7 @@ Derivation::Value along_channels(Derivation& d, Derivation::Value value, int ran
 void derive_batch_norm(Derivation& d) {
   const Op& op = d.op();
   const int rank = op.in(0).rank();
-  const std::vector<double> eps{op.attributes.number("eps")};
+  const std::vector<double> eps{op.attributes[attr::eps]};
   const auto parameter = [&](int i) { return along_channels(d, d.input(i), rank); };
   const Derivation::Value g = d.gradient(), scale = d.pointwise("y0 = rsqrt(x0 + s0)", {parameter(2)}, eps);
   std::vector<int64_t> others{0};
@@ -85,7 +82,7 @@ void give_three(Derivation& d, const std::vector<Derivation::Value>& made, int w
 void derive_layer_norm(Derivation& d) {
   const Op& op = d.op();
   Attributes attributes;
-  for (const char* key : {"normalized_shape", "eps"}) attributes.set(key, *op.attributes.find(key));
+  attributes.take(op.attributes, {attr::normalized_shape, attr::eps});
   std::vector<Derivation::Value> inputs{d.input(0), d.gradient()};
   if (op.has(1)) inputs.push_back(d.input(1));
   const auto made = d.add(op.schema->name + "_backward", attributes, inputs);
@@ -99,18 +96,18 @@ void derive_l2_normalize(Derivation& d) {
   const Op& op = d.op();
   std::vector<int64_t> dims;
   const int rank = op.in(0).rank();
-  for (int i = rank - int(op.attributes.integers("normalized_shape").size()); i < rank; ++i) dims.push_back(i);
+  for (int i = rank - int(op.attributes[attr::normalized_shape].size()); i < rank; ++i) dims.push_back(i);
   const Derivation::Value g = d.gradient(), y = d.output();
-  const auto length = d.make("reduce_l2", attributes_of({{"dim", dims}, {"keepdim", true}}), {d.input(0)});
+  const auto length = d.make("reduce_l2", Attributes{{attr::dim_ints, dims}, {attr::keepdim, true}}, {d.input(0)});
   const auto along = d.summed(d.make("mul", {}, {g, y}), dims, true);
   d.give(0, d.pointwise("y0 = where(x3 > s0, (x0 - x1 * x2) / x3, x0 / s0)", {g, y, along, length},
-                        {op.attributes.number("eps")}));
+                        {op.attributes[attr::eps]}));
 }
 
 void derive_group_norm(Derivation& d) {
   const Op& op = d.op();
   Attributes attributes;
-  for (const char* key : {"num_groups", "eps"}) attributes.set(key, *op.attributes.find(key));
+  attributes.take(op.attributes, {attr::num_groups, attr::eps});
   std::vector<Derivation::Value> inputs{d.input(0), d.gradient()};
   if (op.has(1)) inputs.push_back(d.input(1));
   give_three(d, d.add("group_norm_backward", attributes, inputs), 1, 2);
@@ -133,7 +130,7 @@ Schema batch_norm() {
       .like("x")
       .optional("bias", "(c); None: zeros", Role::constant)
       .like("x")
-      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+      .attribute(attr::eps, 1e-5, "added to the variance, at least 0");
   add_activation(schema);
   add_activation_parameters(schema);
   schema.result(Result("y").like("x").shaped("x").over("x"));
@@ -159,18 +156,18 @@ Schema layer_norm() {
                 "with mean and (biased) variance over the last len(normalized_shape) dimensions.\n\n"
                 "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
                 "Source: J. Ba et al., arXiv 1607.06450.");
-  schema.constant("centred", true)
-      .constant("limited", false)
+  schema.constant(attr::centred, true)
+      .constant(attr::limited, false)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
+      .required(attr::normalized_shape, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones", Role::constant)
       .like("x")
       .optional("bias", "normalized_shape; None: zeros", Role::constant)
       .like("x")
-      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
-  schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
+      .attribute(attr::eps, 1e-5, "added to the variance, at least 0");
+  schema.axis(attr::normalized_shape, AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
   schema.by_rows = true;
   schema.infer = infer_layer_norm;
@@ -186,16 +183,16 @@ Schema rms_norm() {
                 "with the mean over the last len(normalized_shape) dimensions.\n\n"
                 "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
                 "Source: B. Zhang, R. Sennrich, arXiv 1910.07467.");
-  schema.constant("centred", false)
-      .constant("limited", false)
+  schema.constant(attr::centred, false)
+      .constant(attr::limited, false)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
+      .required(attr::normalized_shape, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones", Role::constant)
       .like("x")
-      .attribute("eps", AttributeType::number, 1e-6, "added to the mean square, at least 0");
-  schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
+      .attribute(attr::eps, 1e-6, "added to the mean square, at least 0");
+  schema.axis(attr::normalized_shape, AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
   schema.by_rows = true;
   schema.infer = infer_layer_norm;
@@ -211,14 +208,14 @@ Schema l2_normalize() {
                 "with the sum over the last len(normalized_shape) dimensions.\n\n"
                 "Returns the shape and dtype of x; sums are kept in at least f32.\n\n"
                 "Source: semantics of torch.nn.functional.normalize with p=2.");
-  schema.constant("centred", false)
-      .constant("limited", true)
+  schema.constant(attr::centred, false)
+      .constant(attr::limited, true)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
-      .attribute("eps", AttributeType::number, 1e-12, "the least length that x is divided by, at least 0");
-  schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
+      .required(attr::normalized_shape, "the sizes of the last dimensions of x")
+      .attribute(attr::eps, 1e-12, "the least length that x is divided by, at least 0");
+  schema.axis(attr::normalized_shape, AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
   schema.by_rows = true;
   schema.infer = infer_layer_norm;
@@ -232,8 +229,8 @@ void infer_group_norm(Op& op) {
   check_rank(op, 0, instance ? 3 : 2, kMaxRank);
   const int64_t channels = op.in(0).shape[1];
   check(op, channels >= 1, Code::shape, "x.c is 0, expected at least 1");
-  if (instance) op.attributes.set("num_groups", channels);
-  const int64_t groups = op.attributes.integer("num_groups");
+  if (instance) op.attributes.set(attr::num_groups, channels);
+  const int64_t groups = op.attributes[attr::num_groups];
   check(op, groups >= 1, Code::invalid_argument, "num_groups is ", groups, ", expected at least 1");
   check(op, channels % groups == 0, Code::shape, "x.c is ", channels, ", expected a multiple of ", groups,
         " (num_groups)");
@@ -252,12 +249,12 @@ Schema group_norm() {
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .required("num_groups", AttributeType::integer, "divides c")
+      .required(attr::num_groups, "divides c")
       .optional("weight", "(c); None: ones", Role::constant)
       .like("x")
       .optional("bias", "(c); None: zeros", Role::constant)
       .like("x")
-      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+      .attribute(attr::eps, 1e-5, "added to the variance, at least 0");
   schema.result(Result("y").like("x").shaped("x"));
   schema.infer = infer_group_norm;
   schema.gradient = derive_group_norm;
@@ -279,7 +276,7 @@ Schema instance_norm() {
       .like("x")
       .optional("bias", "(c); None: zeros", Role::constant)
       .like("x")
-      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+      .attribute(attr::eps, 1e-5, "added to the variance, at least 0");
   schema.result(Result("y").like("x").shaped("x"));
   schema.infer = infer_group_norm;
   schema.gradient = derive_group_norm;

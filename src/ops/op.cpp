@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace pl {
 namespace {
@@ -69,11 +70,11 @@ Attributes complete_attributes(const Schema& schema, const Attributes& given) {
   for (const Parameter& parameter : schema.parameters) {
     if (parameter.kind != Parameter::Kind::attribute) continue;
     known += (known.empty() ? "" : ", ") + parameter.name;
-    const AttributeValue* value = given.find(parameter.name);
+    const AttributeValue* value = given.find_value(parameter.attribute);
     if (!value) {
       require(!parameter.required, Code::invalid_argument, schema.name, ": ", parameter.name,
               " is missing, expected a value of type ", name_of(parameter.type));
-      result.set(parameter.name, parameter.fallback);
+      result.set_value(parameter.attribute, parameter.fallback);
       continue;
     }
     const AttributeValue converted = convert(*value, parameter.type);
@@ -93,18 +94,13 @@ Attributes complete_attributes(const Schema& schema, const Attributes& given) {
       require(found, Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value), ", expected ",
               parameter.type == AttributeType::string ? "" : "integers or ", "one of ", choices);
     }
-    result.set(parameter.name, converted);
+    result.set_value(parameter.attribute, converted);
   }
-  for (const auto& [key, value] : given)
-    require(result.has(key), Code::invalid_argument, schema.name, ": there is no parameter \"", key,
+  for (const auto& [name, value] : given)
+    require(result.has(name), Code::invalid_argument, schema.name, ": there is no parameter \"", name,
             "\"; expected one of ", known.empty() ? "(none)" : known);
-  for (const auto& [key, value] : schema.constants) result.set(key, value);
+  for (const auto& [name, value] : schema.constants) result.set_value(name, value);
   return result;
-}
-
-const char* name_of(AttributeType type) {
-  constexpr const char* names[] = {"bool", "int", "float", "string", "ints", "floats"};
-  return names[size_t(type)];
 }
 
 bool Op::has_empty_tensor() const {
@@ -135,15 +131,6 @@ Parameter tensor_parameter(std::string name, Parameter::Kind kind, std::string a
   return parameter;
 }
 
-Parameter attribute_parameter(std::string name, AttributeType type, std::string about) {
-  Parameter parameter;
-  parameter.name = std::move(name);
-  parameter.kind = Parameter::Kind::attribute;
-  parameter.doc = std::move(about);
-  parameter.type = type;
-  return parameter;
-}
-
 }  // namespace
 
 Schema& Schema::tensor(std::string parameter, std::string about, Role role) {
@@ -159,16 +146,18 @@ Schema& Schema::tensors(std::string parameter, std::string about) {
   parameters.push_back(tensor_parameter(std::move(parameter), Parameter::Kind::tensors, std::move(about), Role::data));
   return *this;
 }
-Schema& Schema::required(std::string parameter, AttributeType type, std::string about) {
-  parameters.push_back(attribute_parameter(std::move(parameter), type, std::move(about)));
-  parameters.back().required = true;
-  return *this;
-}
-Schema& Schema::attribute(std::string parameter, AttributeType type, AttributeValue fallback, std::string about,
-                          std::vector<std::string> choices) {
-  parameters.push_back(attribute_parameter(std::move(parameter), type, std::move(about)));
-  parameters.back().fallback = convert(std::move(fallback), type);
-  parameters.back().choices = std::move(choices);
+Schema& Schema::add_attribute(const AttributeName& attribute, AttributeType type, bool needed, AttributeValue fallback,
+                              std::string about, std::vector<std::string> choices) {
+  Parameter parameter;
+  parameter.name = attribute.text();
+  parameter.kind = Parameter::Kind::attribute;
+  parameter.doc = std::move(about);
+  parameter.attribute = attribute;
+  parameter.type = type;
+  parameter.fallback = convert(std::move(fallback), type);
+  parameter.required = needed;
+  parameter.choices = std::move(choices);
+  parameters.push_back(std::move(parameter));
   return *this;
 }
 
@@ -201,17 +190,18 @@ Schema& Schema::result(Result result) {
   results.push_back(std::move(result));
   return *this;
 }
-Schema& Schema::restrict(std::string attribute, std::vector<AttributeValue> values, std::string input, DTypes of) {
-  restrictions.push_back({std::move(attribute), std::move(values), std::move(input), of, -1});
+Schema& Schema::restrict(const AttributeName& attribute, std::vector<AttributeValue> values, std::string input,
+                         DTypes of) {
+  restrictions.push_back({attribute, std::move(values), std::move(input), of, -1});
   return *this;
 }
-Schema& Schema::axis(std::string attribute, AxisRule::Meaning meaning) {
-  axes.push_back({std::move(attribute), meaning});
+Schema& Schema::axis(const AttributeName& attribute, AxisRule::Meaning meaning) {
+  axes.push_back({attribute, meaning});
   return *this;
 }
-Schema& Schema::by_element(std::string without) {
+Schema& Schema::by_element(const AttributeName& without) {
   elementwise = true;
-  not_with = std::move(without);
+  not_with = without;
   return *this;
 }
 
@@ -269,10 +259,26 @@ void resolve_rules(Schema& schema) {
           schema.name, ": it weighs its input, so bias and residual must be inputs 2 and 3");
 }
 
+// Each name is there once, and told from every other name.
+void check_names(const Schema& schema) {
+  std::set<std::string> seen;
+  for (const Parameter& parameter : schema.parameters) {
+    require(seen.insert(parameter.name).second, Code::internal, "op ", schema.name, ": ", parameter.name,
+            " is declared twice");
+    if (parameter.kind == Parameter::Kind::attribute) AttributeName::of(parameter.name);
+  }
+  for (const auto& [name, value] : schema.constants) {
+    require(seen.insert(std::string(name.text())).second, Code::internal, "op ", schema.name, ": ", name,
+            " is declared twice");
+    AttributeName::of(name.text());
+  }
+}
+
 }  // namespace
 
 bool register_schema(Schema schema) {
   require(schema.infer != nullptr, Code::internal, "op ", schema.name, ": registered without infer");
+  check_names(schema);
   resolve_rules(schema);
   if (!schema.flops)
     schema.flops = [](const Op& op) {
@@ -350,17 +356,17 @@ void check_shape(const Op& op, int input, const Dims& expected, const char* why)
         op.in(input).shape, ", expected ", expected, " (", why, ")");
 }
 
-void check_finite(const Op& op, std::string_view attribute) {
-  const double value = op.attributes.number(attribute);
+void check_finite(const Op& op, const Key<double>& attribute) {
+  const double value = op.attributes[attribute];
   check(op, std::isfinite(value), Code::invalid_argument, attribute, " is ", value, ", expected a finite number");
 }
 
-void check_not_nan(const Op& op, std::string_view attribute) {
-  check(op, op.attributes.is_none(attribute) || !std::isnan(op.attributes.number(attribute)), Code::invalid_argument,
+void check_not_nan(const Op& op, const Key<double>& attribute) {
+  check(op, op.attributes.is_none(attribute) || !std::isnan(op.attributes[attribute]), Code::invalid_argument,
         attribute, " is nan, expected a number");
 }
 
-void check_range(const Op& op, std::string_view attribute, const std::vector<int64_t>& values, int64_t lowest,
+void check_range(const Op& op, const AttributeName& attribute, const std::vector<int64_t>& values, int64_t lowest,
                  int64_t highest) {
   for (size_t i = 0; i < values.size(); ++i)
     check(op, values[i] >= lowest && values[i] <= highest, Code::invalid_argument, attribute,
@@ -368,13 +374,13 @@ void check_range(const Op& op, std::string_view attribute, const std::vector<int
           highest);
 }
 
-std::string_view word_of(const Op& op, std::string_view attribute) {
-  const auto* word = std::get_if<std::string>(op.attributes.find(attribute));
+std::string_view word_of(const Op& op, const Key<Ints>& attribute) {
+  const auto* word = std::get_if<std::string>(op.attributes.find_value(attribute));
   return word ? std::string_view(*word) : std::string_view();
 }
 
-std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count) {
-  std::vector<int64_t> values = op.attributes.integers(attribute);
+std::vector<int64_t> expand_ints(Op& op, const Key<Ints>& attribute, int count) {
+  std::vector<int64_t> values = op.attributes[attribute];
   if (values.size() == 1) values.resize(size_t(count), values[0]);
   check(op, values.size() == size_t(count), Code::invalid_argument, attribute, " has ", values.size(),
         " values, expected 1 or ", count);
@@ -382,7 +388,7 @@ std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count) 
   return values;
 }
 
-int64_t normalise_dim(const Op& op, std::string_view attribute, int64_t dim, int rank) {
+int64_t normalise_dim(const Op& op, const AttributeName& attribute, int64_t dim, int rank) {
   check(op, dim >= -rank && dim < rank, Code::invalid_argument, attribute, " is ", dim, ", expected ", -rank, " to ",
         rank - 1);
   return dim < 0 ? dim + rank : dim;

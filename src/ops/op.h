@@ -2,7 +2,7 @@
 // inference, candidates, cost, documentation) is a function of it.
 //
 // To add an op: write ops/<family>.cpp with a PL_REGISTER_OP, and an implementation in at least one provider.
-// No list is edited.
+// No list is edited; an attribute that no op has yet gets a key in ops/attribute_keys.h.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 
 #include "core/attributes.h"
 #include "core/desc.h"
+#include "ops/attribute_keys.h"
 #include "ops/rules.h"
 
 namespace pl {
@@ -45,16 +46,14 @@ struct Op {
 // reorder of them does not count against a candidate.
 enum class Role { data, constant };
 
-enum class AttributeType { boolean, integer, number, string, integers, numbers };
-const char* name_of(AttributeType type);
-
 struct Parameter {
   enum class Kind { tensor, optional_tensor, tensors, attribute };
   std::string name;
   Kind kind = Kind::tensor;
   std::string doc;
-  Role role = Role::data;                       // of tensors
-  AttributeType type = AttributeType::integer;  // of attributes
+  Role role = Role::data;   // of tensors
+  AttributeName attribute;  // of attributes: the name
+  AttributeType type = AttributeType::integer;
   AttributeValue fallback;  // of attributes; None with `required` false means "none" is a legal value
   bool required = false;    // attribute without a default
   // Of string attributes: the values allowed; empty: any.  Of lists of integers: words allowed in place of the list,
@@ -107,7 +106,7 @@ struct Schema {
   int last_axes = 0;         // that the op works along, whatever its attributes
   bool other_axes = false;   // along axes that no rule names elements stay apart; false: that holds for axis 0 only
   bool elementwise = false;  // is_elementwise
-  std::string not_with;      // with this attribute it is not
+  AttributeName not_with;    // with this attribute it is not
   Renaming renaming = Renaming::none;
   bool repeats = false;        // elements of input 0 are repeated to more: a constant result is large
   bool joins = false;          // the result is the inputs side by side, so that each may be made where it is to lie
@@ -150,12 +149,18 @@ struct Schema {
   Schema& tensor(std::string name, std::string doc, Role role = Role::data);
   Schema& optional(std::string name, std::string doc, Role role = Role::data);
   Schema& tensors(std::string name, std::string doc);  // variadic; must be the only tensor parameter
-  Schema& required(std::string name, AttributeType type, std::string doc);
-  Schema& attribute(std::string name, AttributeType type, AttributeValue fallback, std::string doc,
-                    std::vector<std::string> choices = {});
-
-  Schema& constant(std::string name, AttributeValue value) {
-    constants.set(name, std::move(value));
+  template <class T>
+  Schema& required(const Key<T>& key, std::string about) {
+    return add_attribute(key, Key<T>::type, true, None{}, std::move(about), {});
+  }
+  template <class T>
+  Schema& attribute(const Key<T>& key, typename GivenFor<T>::type fallback, std::string about,
+                    std::vector<std::string> choices = {}) {
+    return add_attribute(key, Key<T>::type, false, std::move(fallback.value), std::move(about), std::move(choices));
+  }
+  template <class T>
+  Schema& constant(const Key<T>& key, typename GivenFor<T>::type value) {
+    constants.set(key, std::move(value));
     return *this;
   }
   // Of the parameter added last.
@@ -169,10 +174,10 @@ struct Schema {
   // Of the op.
   Schema& result(Result result);
   // With one of these values of an attribute an input takes no other dtypes than these.
-  Schema& restrict(std::string attribute, std::vector<AttributeValue> values, std::string input, DTypes of);
-  Schema& axis(std::string attribute, AxisRule::Meaning meaning = AxisRule::Meaning::along);
+  Schema& restrict(const AttributeName& attribute, std::vector<AttributeValue> values, std::string input, DTypes of);
+  Schema& axis(const AttributeName& attribute, AxisRule::Meaning meaning = AxisRule::Meaning::along);
   // Elements of all inputs, broadcast, to elements of all results; `not_with`: not where that attribute is given.
-  Schema& by_element(std::string not_with = "");
+  Schema& by_element(const AttributeName& not_with = {});
 
   int input_index(std::string_view parameter) const;  // -1 if there is none
   const Parameter& input_parameter(int input) const;  // the parameter an input belongs to (variadic: the same for all)
@@ -180,6 +185,10 @@ struct Schema {
   Role role_of(int input) const { return input_parameter(input).role; }
   // Whether people read an input's layout in the letters of weights (OIHW) rather than of activations (NCHW).
   bool is_weights(int input) const { return role_of(input) == Role::constant; }
+
+ private:
+  Schema& add_attribute(const AttributeName& attribute, AttributeType type, bool needed, AttributeValue fallback,
+                        std::string about, std::vector<std::string> choices);
 };
 
 // Registration.  Schemas are immutable once the library is loaded.
@@ -214,17 +223,17 @@ void check_float(const Op& op, int input);                          // f32, f16 
 void check_same_dtype(const Op& op, int input, int reference = 0);  // weight.dtype is f16, expected f32 (x.dtype)
 // The shape of an input; `why` says where the expectation comes from: "x.c".  Absent inputs pass.
 void check_shape(const Op& op, int input, const Dims& expected, const char* why);
-void check_finite(const Op& op, std::string_view attribute);   // neither NaN nor infinite
-void check_not_nan(const Op& op, std::string_view attribute);  // None passes
+void check_finite(const Op& op, const Key<double>& attribute);   // neither NaN nor infinite
+void check_not_nan(const Op& op, const Key<double>& attribute);  // None passes
 // Each value in [lowest, highest].
-void check_range(const Op& op, std::string_view attribute, const std::vector<int64_t>& values, int64_t lowest,
+void check_range(const Op& op, const AttributeName& attribute, const std::vector<int64_t>& values, int64_t lowest,
                  int64_t highest);
 // The word in place of a list of integers; empty where the list itself is given.
-std::string_view word_of(const Op& op, std::string_view attribute);
+std::string_view word_of(const Op& op, const Key<Ints>& attribute);
 // The attribute as `count` integers: a single value is repeated; another count is an error naming it.
-std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count);
+std::vector<int64_t> expand_ints(Op& op, const Key<Ints>& attribute, int count);
 // A dimension index in [-rank, rank), made non-negative.
-int64_t normalise_dim(const Op& op, std::string_view attribute, int64_t dim, int rank);
+int64_t normalise_dim(const Op& op, const AttributeName& attribute, int64_t dim, int rank);
 // NumPy broadcasting of the shapes of the given inputs.
 Dims broadcast_shapes(const Op& op, const std::vector<int>& inputs);
 int64_t safe_product(const Op& op, const char* what, std::initializer_list<int64_t> factors);

@@ -9,8 +9,8 @@ constexpr const char* kFactor =
     "scalar, f32: what grad is multiplied by first; where it is 0, all stays as it is, whatever grad holds; None: 1";
 
 void check_decay(const Op& op) {
-  check_finite(op, "weight_decay");
-  const double decay = op.attributes.number("weight_decay");
+  check_finite(op, attr::weight_decay);
+  const double decay = op.attributes[attr::weight_decay];
   check(op, decay >= 0, Code::invalid_argument, "weight_decay is ", decay, ", expected at least 0");
 }
 
@@ -31,12 +31,12 @@ void infer_sgd(Op& op) {
   check_alike(op, 3);
   check_factor(op, 4);
   check_decay(op);
-  for (const char* name : {"momentum", "dampening"}) check_finite(op, name);
-  const double momentum = op.attributes.number("momentum");
+  for (const Key<double>& key : {attr::momentum, attr::dampening}) check_finite(op, key);
+  const double momentum = op.attributes[attr::momentum];
   check(op, momentum >= 0, Code::invalid_argument, "momentum is ", momentum, ", expected at least 0");
   check(op, momentum == 0 || op.has(3), Code::invalid_argument, "momentum is ", momentum,
         " and velocity is missing, expected a tensor of the shape of weight");
-  check(op, !op.attributes.flag("nesterov") || (momentum > 0 && op.attributes.number("dampening") == 0),
+  check(op, !op.attributes[attr::nesterov] || (momentum > 0 && op.attributes[attr::dampening] == 0),
         Code::invalid_argument, "nesterov is true, expected a momentum above 0 and a dampening of 0");
   for (int k = 0; k < (op.has(3) ? 2 : 1); ++k) add_output(op);
 }
@@ -51,7 +51,7 @@ Schema sgd_step() {
       "begins with zeros is as in torch, but for dampening, which torch leaves out of the first step.\n\n"
       "Source: semantics of torch.optim.SGD; I. Sutskever et al., On the importance of initialization and "
       "momentum in deep learning, 2013.");
-  schema.constant("function", std::string("sgd"))
+  schema.constant(attr::function, std::string("sgd"))
       .tensor("weight", "any shape; f32, f16 or bf16")
       .of(dtypes::floats)
       .tensor("grad", "the shape of weight, of any of these dtypes")
@@ -62,10 +62,10 @@ Schema sgd_step() {
       .like("weight")
       .optional("grad_scale", kFactor)
       .of({DType::f32})
-      .attribute("momentum", AttributeType::number, 0.0, "at least 0")
-      .attribute("dampening", AttributeType::number, 0.0, "share of the gradient that velocity does not take")
-      .attribute("nesterov", AttributeType::boolean, false, "look one step ahead")
-      .attribute("weight_decay", AttributeType::number, 0.0, "at least 0")
+      .attribute(attr::momentum, 0.0, "at least 0")
+      .attribute(attr::dampening, 0.0, "share of the gradient that velocity does not take")
+      .attribute(attr::nesterov, false, "look one step ahead")
+      .attribute(attr::weight_decay, 0.0, "at least 0")
       .result(Result("w").like("weight").shaped("weight").updates("weight"))
       .result(Result("v").like("weight").shaped("weight").updates("velocity").with("velocity"));
   schema.infer = infer_sgd;
@@ -78,10 +78,10 @@ void infer_adam(Op& op) {
   for (int i : {2, 5}) check_scalar(op, i);
   check_factor(op, 6);
   check_decay(op);
-  check_finite(op, "eps");
-  for (const char* name : {"beta1", "beta2"}) {
-    const double beta = op.attributes.number(name);
-    check(op, beta >= 0 && beta < 1, Code::invalid_argument, name, " is ", beta, ", expected 0 to less than 1");
+  check_finite(op, attr::eps);
+  for (const Key<double>& key : {attr::beta1, attr::beta2}) {
+    const double beta = op.attributes[key];
+    check(op, beta >= 0 && beta < 1, Code::invalid_argument, key, " is ", beta, ", expected 0 to less than 1");
   }
   for (int k = 0; k < 3; ++k) add_output(op);
 }
@@ -97,8 +97,8 @@ Schema adam_step(bool decoupled) {
                        "Source: semantics of torch.optim.",
                        decoupled ? "AdamW; I. Loshchilov, F. Hutter, arXiv 1711.05101."
                                  : "Adam; D. Kingma, J. Ba, arXiv 1412.6980."));
-  schema.constant("function", std::string("adam"))
-      .constant("decoupled", decoupled)
+  schema.constant(attr::function, std::string("adam"))
+      .constant(attr::decoupled, decoupled)
       .tensor("weight", "any shape; f32, f16 or bf16")
       .of(dtypes::floats)
       .tensor("grad", "the shape of weight, of any of these dtypes")
@@ -113,10 +113,10 @@ Schema adam_step(bool decoupled) {
       .of({DType::f32})
       .optional("grad_scale", kFactor)
       .of({DType::f32})
-      .attribute("beta1", AttributeType::number, 0.9, "0 to less than 1")
-      .attribute("beta2", AttributeType::number, 0.999, "0 to less than 1")
-      .attribute("eps", AttributeType::number, 1e-8, "added to the root")
-      .attribute("weight_decay", AttributeType::number, decoupled ? 0.01 : 0.0, "at least 0")
+      .attribute(attr::beta1, 0.9, "0 to less than 1")
+      .attribute(attr::beta2, 0.999, "0 to less than 1")
+      .attribute(attr::eps, 1e-8, "added to the root")
+      .attribute(attr::weight_decay, decoupled ? 0.01 : 0.0, "at least 0")
       .result(Result("w").like("weight").shaped("weight").updates("weight"))
       .result(Result("m").like("weight").shaped("weight").updates("mean"))
       .result(Result("v").like("weight").shaped("weight").updates("square"));

@@ -24,13 +24,13 @@ bool representable(double value, DType dtype) {
 
 void infer(Op& op) {
   const Dims& x = op.in(0).shape;
-  const std::vector<int64_t> pad = op.attributes.integers("pad");
-  const std::string mode = op.attributes.text("mode");
+  const std::vector<int64_t> pad = op.attributes[attr::pad];
+  const std::string mode = op.attributes[attr::mode];
   check(op, pad.size() % 2 == 0 && pad.size() <= size_t(2 * x.size()), Code::invalid_argument, "pad has ", pad.size(),
         " values, expected an even number up to ", 2 * x.size(), " (two for each dimension of x)");
-  check_range(op, "pad", pad, -(int64_t(1) << 60), int64_t(1) << 60);  // no tensor has larger sizes
-  check_not_nan(op, "value");
-  const double value = op.attributes.number("value");
+  check_range(op, attr::pad, pad, -(int64_t(1) << 60), int64_t(1) << 60);  // no tensor has larger sizes
+  check_not_nan(op, attr::value);
+  const double value = op.attributes[attr::value];
   check(op, representable(value, op.in(0).dtype), Code::invalid_argument, "value is ", value, ", expected a value of ",
         name_of(op.in(0).dtype), " (x.dtype)");
 
@@ -57,8 +57,8 @@ void infer(Op& op) {
       check(op, most <= 0 || x[d] > 0, Code::shape, "pad adds ", most, " to dimension ", d,
             " of size 0, expected a size of at least 1 (mode replicate)");
   }
-  op.attributes.set("begins", begins);
-  op.attributes.set("ends", ends);
+  op.attributes.set(attr::begins, begins);
+  op.attributes.set(attr::ends, ends);
   add_output(op, output);
 }
 
@@ -72,27 +72,27 @@ int64_t source_of(const std::string& mode, int64_t at, int64_t n) {
 // cut, what was cut is zero.
 void derive(Derivation& d) {
   const Attributes& a = d.op().attributes;
-  const std::string& mode = a.text("mode");
+  const std::string& mode = a[attr::mode];
   if (mode != "constant") {
     const Dims &x = d.op().in(0).shape, &y = d.op().out().shape;
     Derivation::Value g = d.gradient();
     for (int dim = 0; dim < x.size(); ++dim) {
-      const int64_t begin = a.integers("begins")[size_t(dim)];
+      const int64_t begin = a[attr::begins][size_t(dim)];
       if (begin == 0 && y[dim] == x[dim]) continue;
       std::vector<int64_t> sources;
       for (int64_t i = 0; i < y[dim]; ++i) sources.push_back(source_of(mode, i - begin, x[dim]));
-      g = d.make("index_select_backward", attributes_of({{"dim", int64_t(dim)}, {"size", x[dim]}}),
+      g = d.make("index_select_backward", Attributes{{attr::dim, int64_t(dim)}, {attr::size, x[dim]}},
                  {g, d.integers(sources)});
     }
     return d.give(0, g);
   }
-  const std::vector<int64_t>&begins = a.integers("begins"), &ends = a.integers("ends");
+  const std::vector<int64_t>&begins = a[attr::begins], &ends = a[attr::ends];
   std::vector<int64_t> pad;
   for (size_t i = begins.size(); i-- > 0;) {
     pad.push_back(-begins[i]);
     pad.push_back(-ends[i]);
   }
-  d.give(0, d.make("pad", attributes_of({{"pad", pad}}), {d.gradient()}));
+  d.give(0, d.make("pad", Attributes{{attr::pad, pad}}, {d.gradient()}));
 }
 
 Schema pad() {
@@ -104,16 +104,14 @@ Schema pad() {
                 "Source: semantics of torch.nn.functional.pad; any dimension may be padded in every mode.");
   schema.tensor("x", "any shape, any dtype")
       .batched()
-      .required("pad", AttributeType::integers,
-                "begin and end of the last dimension, then of the one before it, ...; negative ones crop")
-      .attribute("mode", AttributeType::string, std::string("constant"), "what borders hold",
-                 {"constant", "reflect", "replicate"})
-      .attribute("value", AttributeType::number, 0.0, "of mode constant; must be a value of x's dtype")
-      .axis("begins", AxisRule::Meaning::offsets)
-      .axis("ends", AxisRule::Meaning::offsets)
+      .required(attr::pad, "begin and end of the last dimension, then of the one before it, ...; negative ones crop")
+      .attribute(attr::mode, std::string("constant"), "what borders hold", {"constant", "reflect", "replicate"})
+      .attribute(attr::value, 0.0, "of mode constant; must be a value of x's dtype")
+      .axis(attr::begins, AxisRule::Meaning::offsets)
+      .axis(attr::ends, AxisRule::Meaning::offsets)
       .result(Result("y").like("x"));
   schema.same_if_alike = true;
-  schema.same_only_if = {{"begins", 0}, {"ends", 0}};
+  schema.same_only_if = {{attr::begins, 0}, {attr::ends, 0}};
   schema.infer = infer;
   schema.gradient = derive;
   return schema;

@@ -6,26 +6,26 @@ namespace pl {
 namespace {
 
 Schema& as_view(Schema& schema, void (*infer)(Op&)) {
-  schema.axis("dims", AxisRule::Meaning::order).result(Result("y").like("x"));
+  schema.axis(attr::dims, AxisRule::Meaning::order).result(Result("y").like("x"));
   schema.renaming = Renaming::order;
   schema.keeps_finite = true;
   schema.zeros = Zeros::where_all;
   schema.infer = infer;
   schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
-    return std::vector<TensorDesc>{view_permuted(op.in(0), Dims(op.attributes.integers("dims")))};
+    return std::vector<TensorDesc>{view_permuted(op.in(0), Dims(op.attributes[attr::dims]))};
   };
   schema.flops = [](const Op&) { return 0.0; };
   schema.gradient = [](Derivation& d) {
-    const std::vector<int64_t>& dims = d.op().attributes.integers("dims");
+    const std::vector<int64_t>& dims = d.op().attributes[attr::dims];
     std::vector<int64_t> back(dims.size());
     for (size_t i = 0; i < dims.size(); ++i) back[size_t(dims[i])] = int64_t(i);
-    d.give(0, d.make("permute", attributes_of({{"dims", back}}), {d.gradient()}));
+    d.give(0, d.make("permute", Attributes{{attr::dims, back}}, {d.gradient()}));
   };
   return schema;
 }
 
 void finish(Op& op, const std::vector<int64_t>& dims) {
-  op.attributes.set("dims", dims);
+  op.attributes.set(attr::dims, dims);
   Dims shape;
   for (int64_t dim : dims) shape.push_back(op.in(0).shape[int(dim)]);
   add_output(op, shape);
@@ -33,12 +33,12 @@ void finish(Op& op, const std::vector<int64_t>& dims) {
 
 void infer_permute(Op& op) {
   const int rank = op.in(0).rank();
-  std::vector<int64_t> dims = op.attributes.integers("dims");
+  std::vector<int64_t> dims = op.attributes[attr::dims];
   check(op, dims.size() == size_t(rank), Code::invalid_argument, "dims has ", dims.size(), " values, expected ", rank,
         " (the rank of x)");
   bool seen[kMaxRank] = {};
   for (int64_t& dim : dims) {
-    dim = normalise_dim(op, "dims", dim, rank);
+    dim = normalise_dim(op, attr::dims, dim, rank);
     check(op, !seen[dim], Code::invalid_argument, "dims names dimension ", dim, " twice, expected each once");
     seen[dim] = true;
   }
@@ -51,16 +51,16 @@ Schema make_permute() {
                 "Source: semantics of torch.permute and numpy.transpose.");
   schema.tensor("x", "any shape, any dtype")
       .batched()
-      .required("dims", AttributeType::integers, "each dimension of x once; negative counts from the last");
+      .required(attr::dims, "each dimension of x once; negative counts from the last");
   return as_view(schema, infer_permute);
 }
 
 void infer_transpose(Op& op) {
   const int rank = op.in(0).rank();
-  const int64_t a = normalise_dim(op, "dim0", op.attributes.integer("dim0"), rank);
-  const int64_t b = normalise_dim(op, "dim1", op.attributes.integer("dim1"), rank);
-  op.attributes.set("dim0", a);
-  op.attributes.set("dim1", b);
+  const int64_t a = normalise_dim(op, attr::dim0, op.attributes[attr::dim0], rank);
+  const int64_t b = normalise_dim(op, attr::dim1, op.attributes[attr::dim1], rank);
+  op.attributes.set(attr::dim0, a);
+  op.attributes.set(attr::dim1, b);
   std::vector<int64_t> dims;
   for (int i = 0; i < rank; ++i) dims.push_back(i == a ? b : i == b ? a : i);
   finish(op, dims);
@@ -71,8 +71,8 @@ Schema make_transpose() {
                 "Two dimensions swapped, as a view.\n\nSource: semantics of torch.transpose.");
   schema.tensor("x", "rank at least 1, any dtype")
       .batched()
-      .required("dim0", AttributeType::integer, "one dimension; negative counts from the last")
-      .required("dim1", AttributeType::integer, "the other one");
+      .required(attr::dim0, "one dimension; negative counts from the last")
+      .required(attr::dim1, "the other one");
   return as_view(schema, infer_transpose);
 }
 

@@ -446,41 +446,41 @@ Arithmetic arithmetic_of(const Op& op, DType result) {
 }
 
 void infer(Op& op) {
-  const bool reduces = !op.attributes.is_none("reductions");
+  const bool reduces = !op.attributes.is_none(attr::reductions);
   const DType dtype = result_dtype(op, 0);
-  op.attributes.set("dtype", std::string(name_of(dtype)));
+  op.attributes.set(attr::dtype, std::string(name_of(dtype)));
   const Arithmetic arithmetic = arithmetic_of(op, dtype);
   check(op, op.inputs.size() <= 16, pl::Code::invalid_argument, op.inputs.size(),
         " tensors given, expected at most 16");
-  for (double scalar : op.attributes.numbers("scalars"))
+  for (double scalar : op.attributes[attr::scalars])
     check(op, arithmetic == Arithmetic::f32 || (std::floor(scalar) == scalar && std::fabs(scalar) <= 9.0e15),
           pl::Code::invalid_argument, "scalars holds ", scalar, ", expected integers, as all tensors are integers");
   const Program program =
-      parse(op.schema->name, op.attributes.text("expressions"), reduces ? op.attributes.text("reductions") : "",
-            int(op.inputs.size()), int(op.attributes.numbers("scalars").size()), arithmetic);
+      parse(op.schema->name, op.attributes[attr::expressions], reduces ? op.attributes[attr::reductions] : "",
+            int(op.inputs.size()), int(op.attributes[attr::scalars].size()), arithmetic);
 
   std::vector<int> all;
   for (size_t i = 0; i < op.inputs.size(); ++i) all.push_back(int(i));
   Dims shape = broadcast_shapes(op, all);
   TensorDesc::dense(dtype, shape);  // a reduction may have a small result, but its elements must be countable too
   if (!reduces) {
-    check(op, op.attributes.is_none("dim"), pl::Code::invalid_argument, "dim is ", to_text(*op.attributes.find("dim")),
-          ", expected none, as there are no reductions");
+    check(op, op.attributes.is_none(attr::dim_ints), pl::Code::invalid_argument, "dim is ",
+          to_text(*op.attributes.find_value(attr::dim_ints)), ", expected none, as there are no reductions");
   } else {
     // No dimensions are all dimensions, as for the kind reduce.
-    const bool all_dims = op.attributes.is_none("dim") || op.attributes.integers("dim").empty();
+    const bool all_dims = op.attributes.is_none(attr::dim_ints) || op.attributes[attr::dim_ints].empty();
     std::vector<bool> reduced(size_t(shape.size()), all_dims);
     if (!all_dims)
-      for (int64_t dim : op.attributes.integers("dim"))
-        reduced[size_t(normalise_dim(op, "dim", dim, shape.size()))] = true;
-    const bool keepdim = op.attributes.flag("keepdim");
+      for (int64_t dim : op.attributes[attr::dim_ints])
+        reduced[size_t(normalise_dim(op, attr::dim_ints, dim, shape.size()))] = true;
+    const bool keepdim = op.attributes[attr::keepdim];
     std::vector<int64_t> dims;
     Dims kept;
     for (int i = 0; i < shape.size(); ++i) {
       if (reduced[size_t(i)]) dims.push_back(i);
       if (!reduced[size_t(i)] || keepdim) kept.push_back(reduced[size_t(i)] ? 1 : shape[i]);
     }
-    op.attributes.set("dim", dims);
+    op.attributes.set(attr::dim_ints, dims);
     shape = kept;
   }
   op.outputs.assign(size_t(program.outputs), TensorDesc::dense(dtype, shape));
@@ -501,20 +501,21 @@ Schema make_pointwise() {
       "a division by zero gives 0 (fmod: the dividend) and overflow wraps.\n\n"
       "Returns the shape the tensors broadcast to by NumPy's rules, without the reduced dimensions.");
   schema.tensors("tensors", "x0, x1, ... of the expressions; broadcast against each other");
-  schema.required("expressions", AttributeType::string, "statements \"y0 = ...; y1 = ...\", one for each output");
+  schema.required(attr::expressions, "statements \"y0 = ...; y1 = ...\", one for each output");
   schema.attribute(
-      "reductions", AttributeType::string, None{},
+      attr::reductions, None{},
       "\"reduce_y0 += y0\" (also *=, max=, min=), one for each output; then \"y0 = sqrt(reduce_y0 / count)\"");
-  schema.attribute("dim", AttributeType::integers, None{}, "dimensions to reduce; None or none given: all");
-  schema.attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions with size 1");
-  schema.attribute("scalars", AttributeType::numbers, std::vector<double>{}, "s0, s1, ... of the expressions");
-  schema.attribute("dtype", AttributeType::string, None{}, "of the outputs; none: that of x0");
-  schema.result(Result("y").named_by("dtype").like("tensors").over("tensors").repeated()).by_element("reductions");
+  schema.attribute(attr::dim_ints, None{}, "dimensions to reduce; None or none given: all");
+  schema.attribute(attr::keepdim, false, "keep reduced dimensions with size 1");
+  schema.attribute(attr::scalars, std::vector<double>{}, "s0, s1, ... of the expressions");
+  schema.attribute(attr::dtype, None{}, "of the outputs; none: that of x0");
+  schema.result(Result("y").named_by(attr::dtype).like("tensors").over("tensors").repeated())
+      .by_element(attr::reductions);
   schema.infer = infer;
   schema.expression = [](const Op& op) -> ElementExpression {
-    const bool elements = op.attributes.is_none("reductions") && op.outputs.size() == 1;
+    const bool elements = op.attributes.is_none(attr::reductions) && op.outputs.size() == 1;
     if (!elements || arithmetic_of(op, op.out().dtype) != Arithmetic::f32) return {};
-    return {op.attributes.text("expressions"), op.attributes.numbers("scalars")};
+    return {op.attributes[attr::expressions], op.attributes[attr::scalars]};
   };
   schema.gradient = derive;
   schema.flops = [](const Op& op) {
@@ -550,9 +551,9 @@ Program parse(std::string_view name, std::string_view expressions, std::string_v
 }
 
 Program program_of(const Op& op) {
-  const bool reduces = !op.attributes.is_none("reductions");
-  return parse(op.schema->name, op.attributes.text("expressions"), reduces ? op.attributes.text("reductions") : "",
-               int(op.inputs.size()), int(op.attributes.numbers("scalars").size()), arithmetic_of(op, op.out().dtype));
+  const bool reduces = !op.attributes.is_none(attr::reductions);
+  return parse(op.schema->name, op.attributes[attr::expressions], reduces ? op.attributes[attr::reductions] : "",
+               int(op.inputs.size()), int(op.attributes[attr::scalars].size()), arithmetic_of(op, op.out().dtype));
 }
 
 }  // namespace pl::pointwise

@@ -129,7 +129,7 @@ class Derived {
  public:
   explicit Derived(Derivation& d) : d_(d), op_(d.op()), program_(program_of(op_)) {
     for (size_t i = 0; i < op_.inputs.size(); ++i) tensors_.push_back(d.input(int(i)));
-    scalars_ = op_.attributes.numbers("scalars");
+    scalars_ = op_.attributes[attr::scalars];
   }
 
   void run() {
@@ -147,7 +147,7 @@ class Derived {
     std::vector<int> all;
     for (size_t i = 0; i < op_.inputs.size(); ++i) all.push_back(int(i));
     Dims kept = broadcast_shapes(op_, all);
-    for (int64_t dim : op_.attributes.integers("dim")) {
+    for (int64_t dim : op_.attributes[attr::dim_ints]) {
       names_.count *= kept[int(dim)];
       kept[int(dim)] = 1;
     }
@@ -196,15 +196,16 @@ class Derived {
   }
 
   Attributes attributes(const std::string& expressions) const {
-    return attributes_of(
-        {{"expressions", expressions}, {"scalars", scalars_}, {"dtype", *op_.attributes.find("dtype")}});
+    Attributes result{{attr::expressions, expressions}, {attr::scalars, scalars_}};
+    result.take(op_.attributes, {attr::dtype});
+    return result;
   }
 
   Attributes reducing(const std::string& expressions, const std::string& reductions) const {
     Attributes result = attributes(expressions);
-    result.set("reductions", reductions);
-    result.set("dim", op_.attributes.integers("dim"));
-    result.set("keepdim", true);
+    result.set(attr::reductions, reductions);
+    result.set(attr::dim_ints, op_.attributes[attr::dim_ints]);
+    result.set(attr::keepdim, true);
     return result;
   }
 
@@ -258,7 +259,7 @@ class Derived {
         found = gradients[i];
     out.result(0, found);
     Attributes attributes = this->attributes(out.text());
-    attributes.set("dtype", std::string(pl::name_of(op_.in(tensor).dtype)));
+    attributes.set(attr::dtype, std::string(pl::name_of(op_.in(tensor).dtype)));
     return d_.summed_to(d_.make("pointwise", attributes, inputs), op_.in(tensor).shape);
   }
 

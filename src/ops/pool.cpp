@@ -7,18 +7,18 @@ namespace {
 
 void infer(Op& op) {
   const int spatial = spatial_rank(op);
-  const bool average = op.attributes.text("mode") == "avg";
+  const bool average = op.attributes[attr::mode] == "avg";
   check_rank(op, 0, spatial + 2, spatial + 2);
   const Dims& x = op.in(0).shape;
 
-  const auto kernel = positive_per_axis(op, "kernel_size", spatial);
-  if (op.attributes.is_none("stride")) op.attributes.set("stride", kernel);
-  const auto stride = positive_per_axis(op, "stride", spatial);
-  if (average) op.attributes.set("dilation", std::vector<int64_t>(size_t(spatial), 1));
-  const auto dilation = positive_per_axis(op, "dilation", spatial);
+  const auto kernel = positive_per_axis(op, attr::kernel_size, spatial);
+  if (op.attributes.is_none(attr::stride)) op.attributes.set(attr::stride, kernel);
+  const auto stride = positive_per_axis(op, attr::stride, spatial);
+  if (average) op.attributes.set(attr::dilation, std::vector<int64_t>(size_t(spatial), 1));
+  const auto dilation = positive_per_axis(op, attr::dilation, spatial);
   spell_padding(op, kernel, stride, dilation);
   const auto padding = expand_padding(op, spatial);
-  if (!average) op.attributes.set("count_include_pad", false);
+  if (!average) op.attributes.set(attr::count_include_pad, false);
 
   Dims output{x[0], x[1]};
   for (int i = 0; i < spatial; ++i) {
@@ -37,7 +37,7 @@ void infer(Op& op) {
           "padding along ", name, " is ", std::max(window.begin, window.end), ", expected at most ", window.reach() / 2,
           " (half the kernel's reach)");
     int64_t size;
-    if (op.attributes.flag("ceil_mode")) {
+    if (op.attributes[attr::ceil_mode]) {
       const int64_t rest = window.in + window.begin + window.end - window.reach();
       check(op, rest + window.stride - 1 >= 0, Code::shape, "x.", name, " is ", window.in, ", with padding ",
             rest + window.reach(), ", expected at least ", window.reach() - window.stride + 1, " (kernel ",
@@ -55,19 +55,17 @@ void infer(Op& op) {
 
 double flops(const Op& op) {
   double result = double(op.out().elements());
-  for (int64_t kernel : op.attributes.integers("kernel_size")) result *= double(kernel);
+  for (int64_t kernel : op.attributes[attr::kernel_size]) result *= double(kernel);
   return result;
 }
 
 void derive(Derivation& d) {
   const Op& op = d.op();
-  const bool average = op.attributes.text("mode") == "avg";
+  const bool average = op.attributes[attr::mode] == "avg";
   Attributes attributes;
-  for (const char* key : {"kernel_size", "stride", "padding", "ceil_mode"})
-    attributes.set(key, *op.attributes.find(key));
-  attributes.set(average ? "count_include_pad" : "dilation",
-                 *op.attributes.find(average ? "count_include_pad" : "dilation"));
-  if (average) attributes.set("input_size", std::vector<int64_t>(op.in(0).shape.begin() + 2, op.in(0).shape.end()));
+  attributes.take(op.attributes, {attr::kernel_size, attr::stride, attr::padding, attr::ceil_mode});
+  attributes.take(op.attributes, {average ? AttributeName(attr::count_include_pad) : AttributeName(attr::dilation)});
+  if (average) attributes.set(attr::input_size, std::vector<int64_t>(op.in(0).shape.begin() + 2, op.in(0).shape.end()));
   const std::string name = op.schema->name + "_backward";
   d.give(0, average ? d.make(name, attributes, {d.gradient()}) : d.make(name, attributes, {d.input(0), d.gradient()}));
 }
@@ -87,29 +85,29 @@ Schema pool(const char* name, int spatial, bool average) {
              ") with sizes (in + begin + end - dilation * (kernel - 1) - 1) / stride + 1, rounded down; with ceil_mode "
              "rounded up, where the last window still begins in the input or before it.\n\n"
              "Source: semantics of torch.nn.functional."));
-  schema.constant("spatial", int64_t(spatial))
-      .constant("mode", std::string(average ? "avg" : "max"))
+  schema.constant(attr::spatial, int64_t(spatial))
+      .constant(attr::mode, std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, ", sizes, average ? "), f32, f16 or bf16" : "), any dtype but bool"))
       .of(average ? dtypes::floats : dtypes::numbers)
       .batched()
-      .required("kernel_size", AttributeType::integers, per_axis)
-      .attribute("stride", AttributeType::integers, None{}, per_axis + "; None: kernel_size")
-      .attribute("padding", AttributeType::integers, int64_t(0),
+      .required(attr::kernel_size, per_axis)
+      .attribute(attr::stride, None{}, per_axis + "; None: kernel_size")
+      .attribute(attr::padding, int64_t(0),
                  concat("in elements: one value, ", spatial, " (", sizes, "), or ", 2 * spatial,
                         " (begins, then ends), at most half the kernel's reach", kPaddingWords),
                  padding_words());
   if (average)
-    schema.attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up")
-        .attribute("count_include_pad", AttributeType::boolean, true, "divide by the window's size, padding included");
+    schema.attribute(attr::ceil_mode, false, "round output sizes up")
+        .attribute(attr::count_include_pad, true, "divide by the window's size, padding included");
   else
     schema
-        .attribute("dilation", AttributeType::integers, int64_t(1),
+        .attribute(attr::dilation, int64_t(1),
                    concat("1 or ", spatial, " distances between the elements of a window, at least 1"))
-        .attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up");
+        .attribute(attr::ceil_mode, false, "round output sizes up");
   schema.result(Result("y").like("x"));
   schema.padding = average ? Padding::zeros : Padding::lowest;
   schema.same_if_alike = true;
-  schema.same_only_if = {{"kernel_size", 1}, {"padding", 0}};
+  schema.same_only_if = {{attr::kernel_size, 1}, {attr::padding, 0}};
   schema.infer = infer;
   schema.flops = flops;
   schema.gradient = derive;

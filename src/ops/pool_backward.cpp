@@ -6,15 +6,15 @@
 namespace pl {
 namespace {
 
-bool is_average(const Op& op) { return op.attributes.text("mode") == "avg"; }
+bool is_average(const Op& op) { return op.attributes[attr::mode] == "avg"; }
 
 void infer(Op& op) {
   const int spatial = spatial_rank(op), grad = is_average(op) ? 0 : 1;
   check_rank(op, 0, spatial + 2, spatial + 2);
   check_rank(op, grad, spatial + 2, spatial + 2);
   if (is_average(op)) {
-    const auto sizes = expand_ints(op, "input_size", spatial);
-    check_range(op, "input_size", sizes, 1, int64_t(1) << 40);
+    const auto sizes = expand_ints(op, attr::input_size, spatial);
+    check_range(op, attr::input_size, sizes, 1, int64_t(1) << 40);
   }
   const Op forward = forward_of_pool(op);
   check_shape(op, grad, forward.out().shape, "the shape of the pool's result");
@@ -23,8 +23,8 @@ void infer(Op& op) {
 
 double flops(const Op& op) {
   double result = double(op.out().elements());
-  if (op.attributes.has("kernel_size"))
-    for (int64_t kernel : op.attributes.integers("kernel_size")) result *= double(kernel);
+  if (op.attributes.has(attr::kernel_size))
+    for (int64_t kernel : op.attributes[attr::kernel_size]) result *= double(kernel);
   return result;
 }
 
@@ -39,9 +39,9 @@ Schema pool_backward(int spatial, bool average, bool adaptive) {
                        "\n\nReturns (n, c, ", sizes,
                        "), the shape of the pool's input, in the dtype of grad; sums are kept "
                        "in at least f32.\n\nSource: the derivative of the pool's formula."));
-  schema.constant("spatial", int64_t(spatial))
-      .constant("mode", std::string(average ? "avg" : "max"))
-      .constant("forward", forward);
+  schema.constant(attr::spatial, int64_t(spatial))
+      .constant(attr::mode, std::string(average ? "avg" : "max"))
+      .constant(attr::forward, forward);
   if (!average)
     schema.tensor("x", concat("(n, c, ", sizes, "), the pool's input; f32, f16 or bf16")).of(dtypes::floats).batched();
   schema.tensor("grad", concat("(n, c, ", sizes, "), the gradient by the pool's result")).batched();
@@ -50,15 +50,14 @@ Schema pool_backward(int spatial, bool average, bool adaptive) {
   else
     schema.like("x");
   schema.result(Result("dx").like("grad"));
-  if (average)
-    schema.required("input_size", AttributeType::integers, concat("the ", spatial, " sizes of the pool's input"));
+  if (average) schema.required(attr::input_size, concat("the ", spatial, " sizes of the pool's input"));
   if (!adaptive) {
-    schema.required("kernel_size", AttributeType::integers, "as for the pool")
-        .attribute("stride", AttributeType::integers, None{}, "as for the pool")
-        .attribute("padding", AttributeType::integers, int64_t(0), "as for the pool", padding_words());
-    if (!average) schema.attribute("dilation", AttributeType::integers, int64_t(1), "as for the pool");
-    schema.attribute("ceil_mode", AttributeType::boolean, false, "as for the pool");
-    if (average) schema.attribute("count_include_pad", AttributeType::boolean, true, "as for the pool");
+    schema.required(attr::kernel_size, "as for the pool")
+        .attribute(attr::stride, None{}, "as for the pool")
+        .attribute(attr::padding, int64_t(0), "as for the pool", padding_words());
+    if (!average) schema.attribute(attr::dilation, int64_t(1), "as for the pool");
+    schema.attribute(attr::ceil_mode, false, "as for the pool");
+    if (average) schema.attribute(attr::count_include_pad, true, "as for the pool");
   }
   schema.infer = infer;
   schema.flops = flops;
@@ -77,19 +76,19 @@ PL_REGISTER_POOLS(3);
 }  // namespace
 
 Op forward_of_pool(const Op& backward) {
-  const Schema& schema = *find_schema(backward.attributes.text("forward"));
+  const Schema& schema = *find_schema(backward.attributes[attr::forward]);
   const TensorDesc& grad = backward.inputs.back();
   Attributes attributes;
-  for (const char* key : {"kernel_size", "stride", "padding", "dilation", "ceil_mode", "count_include_pad"})
-    if (const AttributeValue* value = backward.attributes.find(key)) attributes.set(key, *value);
+  attributes.take(backward.attributes, {attr::kernel_size, attr::stride, attr::padding, attr::dilation, attr::ceil_mode,
+                                        attr::count_include_pad});
   TensorDesc x = backward.in(0);
   if (is_average(backward)) {
     Dims shape{grad.shape[0], grad.shape[1]};
-    for (int64_t size : backward.attributes.integers("input_size")) shape.push_back(size);
+    for (int64_t size : backward.attributes[attr::input_size]) shape.push_back(size);
     x = TensorDesc::dense(grad.dtype, shape);
   }
   if (schema.kind == "adaptive_pool")
-    attributes.set("output_size", std::vector<int64_t>(grad.shape.begin() + 2, grad.shape.end()));
+    attributes.set(attr::output_size, std::vector<int64_t>(grad.shape.begin() + 2, grad.shape.end()));
   return make_op(schema, attributes, {x});
 }
 

@@ -21,25 +21,25 @@ Schema pool_indices(int spatial, bool adaptive) {
                        "Of equal values the first one counts; a NaN is larger than any number, and of several the last "
                        "one counts.\n\nReturns s64 in the shape of the pool's result.\n\n"
                        "Source: semantics of torch.nn.functional with return_indices."));
-  schema.constant("spatial", int64_t(spatial))
-      .constant("forward", forward)
+  schema.constant(attr::spatial, int64_t(spatial))
+      .constant(attr::forward, forward)
       .tensor("x", concat("(n, c, ", sizes, "), the pool's input; f32, f16 or bf16"))
       .of(dtypes::floats)
       .batched();
   if (adaptive)
-    schema.required("output_size", AttributeType::integers, "as for the pool");
+    schema.required(attr::output_size, "as for the pool");
   else
-    schema.required("kernel_size", AttributeType::integers, "as for the pool")
-        .attribute("stride", AttributeType::integers, None{}, "as for the pool")
-        .attribute("padding", AttributeType::integers, int64_t(0), "as for the pool", padding_words())
-        .attribute("dilation", AttributeType::integers, int64_t(1), "as for the pool")
-        .attribute("ceil_mode", AttributeType::boolean, false, "as for the pool");
+    schema.required(attr::kernel_size, "as for the pool")
+        .attribute(attr::stride, None{}, "as for the pool")
+        .attribute(attr::padding, int64_t(0), "as for the pool", padding_words())
+        .attribute(attr::dilation, int64_t(1), "as for the pool")
+        .attribute(attr::ceil_mode, false, "as for the pool");
   schema.result(Result("indices").of(DType::s64));
   schema.infer = infer;
   schema.flops = [](const Op& op) {
     double result = double(op.out().elements());
-    if (op.attributes.has("kernel_size"))
-      for (int64_t kernel : op.attributes.integers("kernel_size")) result *= double(kernel);
+    if (op.attributes.has(attr::kernel_size))
+      for (int64_t kernel : op.attributes[attr::kernel_size]) result *= double(kernel);
     return result;
   };
   return schema;
@@ -56,9 +56,9 @@ PL_REGISTER_INDICES(3);
 
 Op forward_of_indices(const Op& op) {
   Attributes attributes;
-  for (const char* key : {"kernel_size", "stride", "padding", "dilation", "ceil_mode", "output_size"})
-    if (const AttributeValue* value = op.attributes.find(key)) attributes.set(key, *value);
-  return make_op(*find_schema(op.attributes.text("forward")), attributes, {op.in(0)});
+  attributes.take(op.attributes,
+                  {attr::kernel_size, attr::stride, attr::padding, attr::dilation, attr::ceil_mode, attr::output_size});
+  return make_op(*find_schema(op.attributes[attr::forward]), attributes, {op.in(0)});
 }
 
 }  // namespace pl

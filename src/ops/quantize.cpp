@@ -9,8 +9,9 @@ void check_parameters(Op& op) {
   const TensorDesc &x = op.in(0), &scale = op.in(1);
   const bool single = scale.rank() <= 1 && scale.elements() == 1;
   // The axis has no meaning for a single scale; ONNX's default of 1 is beyond a vector then.
-  op.attributes.set("axis", single ? int64_t(0) : normalise_dim(op, "axis", op.attributes.integer("axis"), x.rank()));
-  if (!single) check_shape(op, 1, {x.shape[int(op.attributes.integer("axis"))]}, "x along axis, or a single one");
+  op.attributes.set(attr::axis,
+                    single ? int64_t(0) : normalise_dim(op, attr::axis, op.attributes[attr::axis], x.rank()));
+  if (!single) check_shape(op, 1, {x.shape[int(op.attributes[attr::axis])]}, "x along axis, or a single one");
   if (op.has(2))
     check(op, op.in(2).elements() == scale.elements() && op.in(2).rank() <= 1, Code::shape, "zero_point.shape is ",
           op.in(2).shape, ", expected ", scale.shape, " (scale.shape)");
@@ -18,7 +19,7 @@ void check_parameters(Op& op) {
 
 void infer_quantize(Op& op) {
   check_parameters(op);
-  op.attributes.set("dtype", std::string(name_of(result_dtype(op, 0))));
+  op.attributes.set(attr::dtype, std::string(name_of(result_dtype(op, 0))));
   add_output(op);
 }
 
@@ -38,9 +39,9 @@ Schema quantize_linear() {
       .of(dtypes::floats)
       .optional("zero_point", "as many as scales, u8 or s8; zero without it", Role::constant)
       .of(dtypes::bytes)
-      .attribute("axis", AttributeType::integer, int64_t(1), "the dimension that scales are given for")
-      .attribute("dtype", AttributeType::string, None{}, "u8 or s8; None: the dtype of zero_point, u8 without it")
-      .result(Result("y").named_by("dtype", dtypes::bytes).like("zero_point").of(DType::u8).shaped("x"));
+      .attribute(attr::axis, int64_t(1), "the dimension that scales are given for")
+      .attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of zero_point, u8 without it")
+      .result(Result("y").named_by(attr::dtype, dtypes::bytes).like("zero_point").of(DType::u8).shaped("x"));
   restrict_zero_point(schema, "zero_point");
   schema.infer = infer_quantize;
   return schema;
@@ -57,7 +58,7 @@ Schema dequantize_linear() {
       .of(dtypes::floats)
       .optional("zero_point", "as many as scales, in the dtype of x; zero without it", Role::constant)
       .like("x")
-      .attribute("axis", AttributeType::integer, int64_t(1), "the dimension that scales are given for")
+      .attribute(attr::axis, int64_t(1), "the dimension that scales are given for")
       .result(Result("y").like("scale").shaped("x"));
   schema.infer = infer_dequantize;
   return schema;

@@ -6,7 +6,8 @@
 namespace pl {
 
 void restrict_zero_point(Schema& schema, const char* input) {
-  for (DType dtype : {DType::u8, DType::s8}) schema.restrict("dtype", {std::string(name_of(dtype))}, input, {dtype});
+  for (DType dtype : {DType::u8, DType::s8})
+    schema.restrict(attr::dtype, {std::string(name_of(dtype))}, input, {dtype});
 }
 
 QuantizedInputs::QuantizedInputs(const Op& op) {
@@ -41,12 +42,12 @@ void check_quantization(Op& op, int64_t columns, const char* why) {
   const QuantizedInputs in(op);
   for (int i : {in.x_scale, in.y_scale, in.x_zero, in.y_zero}) check_parameter(op, i, 0, "");
   for (int i : {in.weight_scale, in.weight_zero}) check_parameter(op, i, columns, why);
-  if (in.scaled()) op.attributes.set("dtype", std::string(name_of(result_dtype(op, 0))));
+  if (in.scaled()) op.attributes.set(attr::dtype, std::string(name_of(result_dtype(op, 0))));
 }
 
 // The dtype of a quantised result: the attribute's, which its zero point has too.
 void add_quantized_result(Schema& schema, const char* x) {
-  schema.result(Result("y").named_by("dtype", dtypes::bytes).like("y_zero_point").like(x));
+  schema.result(Result("y").named_by(attr::dtype, dtypes::bytes).like("y_zero_point").like(x));
   restrict_zero_point(schema, "y_zero_point");
 }
 
@@ -54,7 +55,7 @@ void infer_conv(Op& op) {
   check_rank(op, 0, 3, 5);
   check_rank(op, 1, op.in(0).rank(), op.in(0).rank());
   const int spatial = op.in(0).rank() - 2;
-  op.attributes.set("spatial", int64_t(spatial));
+  op.attributes.set(attr::spatial, int64_t(spatial));
   const Dims output = convolved_shape(op, spatial);
   check_quantization(op, output[1], "weight.oc");
   if (const int bias = QuantizedInputs(op).bias; bias >= 0) check_shape(op, bias, {output[1]}, "weight.oc");
@@ -92,15 +93,14 @@ double matmul_flops(const Op& op) {
 }
 
 Schema& add_window(Schema& schema) {
-  return schema.attribute("stride", AttributeType::integers, int64_t(1), "1 step, or one for each spatial dimension")
+  return schema.attribute(attr::stride, int64_t(1), "1 step, or one for each spatial dimension")
       .attribute(
-          "padding", AttributeType::integers, int64_t(0),
+          attr::padding, int64_t(0),
           concat("zeros around x: one value, one for each spatial dimension, or twice as many (begins, then ends)",
                  kPaddingWords),
           padding_words())
-      .attribute("dilation", AttributeType::integers, int64_t(1),
-                 "distance of kernel elements: one, or one for each spatial dimension")
-      .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc");
+      .attribute(attr::dilation, int64_t(1), "distance of kernel elements: one, or one for each spatial dimension")
+      .attribute(attr::groups, int64_t(1), "divides c and oc");
 }
 
 constexpr const char* kRounding =
@@ -135,8 +135,7 @@ Schema qlinear_conv() {
       .of(dtypes::bytes)
       .optional("bias", "(oc), s32, in units of x_scale * weight_scale", Role::constant)
       .of({DType::s32});
-  add_window(schema).attribute("dtype", AttributeType::string, None{},
-                               "u8 or s8; None: the dtype of y_zero_point, that of x without it");
+  add_window(schema).attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of x without it");
   add_quantized_result(schema, "x");
   schema.infer = infer_conv;
   schema.flops = conv_flops;
@@ -188,8 +187,7 @@ Schema qlinear_matmul() {
       .like("b")
       .optional("y_zero_point", "one value, u8 or s8", Role::constant)
       .of(dtypes::bytes)
-      .attribute("dtype", AttributeType::string, None{},
-                 "u8 or s8; None: the dtype of y_zero_point, that of a without it");
+      .attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of a without it");
   add_quantized_result(schema, "a");
   schema.infer = infer_matmul;
   schema.flops = matmul_flops;

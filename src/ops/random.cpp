@@ -21,7 +21,7 @@ void check_seed(const Op& op) {
 
 void infer(Op& op) {
   check_seed(op);
-  const std::vector<int64_t>& wanted = op.attributes.integers("shape");
+  const std::vector<int64_t>& wanted = op.attributes[attr::shape];
   check(op, wanted.size() <= size_t(kMaxRank), Code::invalid_argument, "shape has ", wanted.size(),
         " values, expected at most ", kMaxRank);
   Dims shape;
@@ -33,9 +33,9 @@ void infer(Op& op) {
 }
 
 // Infers, and checks that one number is not less than another.
-void infer_between(Op& op, const char* low, const char* high) {
-  for (const char* name : {low, high}) check_finite(op, name);
-  const double least = op.attributes.number(low), most = op.attributes.number(high);
+void infer_between(Op& op, const Key<double>& low, const Key<double>& high) {
+  for (const Key<double>& key : {low, high}) check_finite(op, key);
+  const double least = op.attributes[low], most = op.attributes[high];
   check(op, least <= most, Code::invalid_argument, high, " is ", most, ", expected at least ", least, " (", low, ")");
   infer(op);
 }
@@ -46,8 +46,8 @@ Schema random(const char* name, const char* distribution, const std::string& tit
       concat(title, "\n\n", formula, "\n", kNumbers, "\n\nReturns the shape and dtype asked for.\n\n", kSource));
   schema.tensor("seed", "one or two elements, s64: the seed, and the first counter")
       .of({DType::s64})
-      .required("shape", AttributeType::integers, "the shape of the result")
-      .constant("distribution", std::string(distribution));
+      .required(attr::shape, "the shape of the result")
+      .constant(attr::distribution, std::string(distribution));
   schema.repeats = true;
   schema.infer = infer;
   schema.flops = [](const Op& op) { return 30.0 * double(op.out().elements()); };
@@ -55,9 +55,8 @@ Schema random(const char* name, const char* distribution, const std::string& tit
 }
 
 Schema& with_dtype(Schema& schema, DTypes allowed, const char* fallback) {
-  return schema
-      .attribute("dtype", AttributeType::string, std::string(fallback), concat("dtype of the result: ", allowed.str()))
-      .result(Result("y").named_by("dtype", allowed));
+  return schema.attribute(attr::dtype, std::string(fallback), concat("dtype of the result: ", allowed.str()))
+      .result(Result("y").named_by(attr::dtype, allowed));
 }
 
 Schema random_uniform() {
@@ -66,10 +65,9 @@ Schema random_uniform() {
              "y[i] = low + (high - low) * u, rounded once, with u = floor(w[i] / 2^(32 - b)) / 2^b and b the "
              "bits of the dtype's significand: 24 of f32, 11 of f16, 8 of bf16; what rounding makes high "
              "becomes low.");
-  schema.attribute("low", AttributeType::number, 0.0, "the least value")
-      .attribute("high", AttributeType::number, 1.0, "what values stay below");
+  schema.attribute(attr::low, 0.0, "the least value").attribute(attr::high, 1.0, "what values stay below");
   with_dtype(schema, dtypes::floats, "f32");
-  schema.infer = [](Op& op) { infer_between(op, "low", "high"); };
+  schema.infer = [](Op& op) { infer_between(op, attr::low, attr::high); };
   return schema;
 }
 
@@ -77,13 +75,12 @@ Schema random_normal() {
   Schema schema = random("random_normal", "normal", "Random numbers of the normal distribution.",
                          "y[i] = mean + std * z[i], where z[i] = r cos(t) and z[i + 1] = r sin(t) for even i, with "
                          "r = sqrt(-2 log(v[i])), t = 2 pi (v[i + 1] - 0.5) and v = (2 floor(w / 2^9) + 1) / 2^24.");
-  schema.attribute("mean", AttributeType::number, 0.0, "the mean")
-      .attribute("std", AttributeType::number, 1.0, "the standard deviation, at least 0");
+  schema.attribute(attr::mean, 0.0, "the mean").attribute(attr::std, 1.0, "the standard deviation, at least 0");
   with_dtype(schema, dtypes::floats, "f32");
   schema.infer = [](Op& op) {
-    check_finite(op, "mean");
-    check_finite(op, "std");
-    const double deviation = op.attributes.number("std");
+    check_finite(op, attr::mean);
+    check_finite(op, attr::std);
+    const double deviation = op.attributes[attr::std];
     check(op, deviation >= 0, Code::invalid_argument, "std is ", deviation, ", expected at least 0");
     infer(op);
   };
@@ -93,11 +90,11 @@ Schema random_normal() {
 Schema random_exponential() {
   Schema schema = random("random_exponential", "exponential", "Random numbers of the exponential distribution.",
                          "y[i] = -log(v[i]) / rate, with v = (2 floor(w / 2^9) + 1) / 2^24; greater than 0.");
-  schema.attribute("rate", AttributeType::number, 1.0, "the inverse of the mean, greater than 0");
+  schema.attribute(attr::rate, 1.0, "the inverse of the mean, greater than 0");
   with_dtype(schema, dtypes::floats, "f32");
   schema.infer = [](Op& op) {
-    check_finite(op, "rate");
-    const double rate = op.attributes.number("rate");
+    check_finite(op, attr::rate);
+    const double rate = op.attributes[attr::rate];
     check(op, rate > 0, Code::invalid_argument, "rate is ", rate, ", expected greater than 0");
     infer(op);
   };
@@ -107,10 +104,10 @@ Schema random_exponential() {
 Schema random_bernoulli() {
   Schema schema =
       random("random_bernoulli", "bernoulli", "Ones by chance, zeros otherwise.", "y[i] = w[i] < p * 2^32 ? 1 : 0");
-  schema.attribute("p", AttributeType::number, 0.5, "share of ones, 0 to 1");
+  schema.attribute(attr::p, 0.5, "share of ones, 0 to 1");
   with_dtype(schema, dtypes::any, "f32");
   schema.infer = [](Op& op) {
-    const double p = op.attributes.number("p");
+    const double p = op.attributes[attr::p];
     check(op, p >= 0 && p <= 1, Code::invalid_argument, "p is ", p, ", expected 0 to 1");
     infer(op);
   };
@@ -123,11 +120,10 @@ Schema random_integers() {
       "y[i] = low + w[i] mod (high - low + 1).  Where the interval has more than 2^32 integers, an element takes two "
       "words, the low one first, and a call uses a counter for every 2 elements: element i has words 2 (i mod 2) and "
       "2 (i mod 2) + 1 of counter c + i / 2.");
-  schema.required("high", AttributeType::integer, "the largest value")
-      .attribute("low", AttributeType::integer, int64_t(0), "the least value");
+  schema.required(attr::high_int, "the largest value").attribute(attr::low_int, int64_t(0), "the least value");
   with_dtype(schema, dtypes::any, "s64");
   schema.infer = [](Op& op) {
-    const int64_t low = op.attributes.integer("low"), high = op.attributes.integer("high");
+    const int64_t low = op.attributes[attr::low_int], high = op.attributes[attr::high_int];
     check(op, low <= high, Code::invalid_argument, "high is ", high, ", expected at least ", low, " (low)");
     infer(op);
   };
@@ -148,12 +144,12 @@ Schema random_permutation() {
       "numbers: as easy as 1, 2, 3, 2011.");
   schema.tensor("seed", "one or two elements, s64: the seed, and the first counter")
       .of({DType::s64})
-      .required("n", AttributeType::integer, "how many integers, 0 to 2^31 - 1")
+      .required(attr::n, "how many integers, 0 to 2^31 - 1")
       .result(Result("y").of(DType::s64));
   schema.repeats = true;
   schema.infer = [](Op& op) {
     check_seed(op);
-    const int64_t n = op.attributes.integer("n"), most = std::numeric_limits<int32_t>::max();
+    const int64_t n = op.attributes[attr::n], most = std::numeric_limits<int32_t>::max();
     check(op, n >= 0 && n <= most, Code::invalid_argument, "n is ", n, ", expected 0 to ", most);
     add_output(op, {n});
   };

@@ -8,15 +8,14 @@ void infer(Op& op) {
   const int64_t count = op.in(1).elements();
   check(op, count == 1 || count == 2, Code::shape, "seed has shape ", op.in(1).shape,
         ", expected one element, or two: the seed and the first counter");
-  const double p = op.attributes.number("p");
+  const double p = op.attributes[attr::p];
   check(op, p >= 0 && p < 1, Code::invalid_argument, "p is ", p, ", expected 0 to less than 1");
   add_output(op);
 }
 
 // The same elements are kept: the numbers are made again.
 void derive(Derivation& d) {
-  d.give(0,
-         d.make("random_dropout", attributes_of({{"p", d.op().attributes.number("p")}}), {d.gradient(), d.input(1)}));
+  d.give(0, d.make("random_dropout", Attributes{{attr::p, d.op().attributes[attr::p]}}, {d.gradient(), d.input(1)}));
 }
 
 Schema random_dropout() {
@@ -34,7 +33,7 @@ Schema random_dropout() {
       .of(dtypes::floats)
       .tensor("seed", "one or two elements, s64: the seed, and the first counter")
       .of({DType::s64})
-      .attribute("p", AttributeType::number, 0.5, "share of elements that are dropped, 0 to less than 1")
+      .attribute(attr::p, 0.5, "share of elements that are dropped, 0 to less than 1")
       .result(Result("y").like("x").shaped("x"));
   schema.infer = infer;
   schema.gradient = derive;

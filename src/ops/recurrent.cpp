@@ -14,16 +14,16 @@ struct Shapes {
 
 // Checks the inputs of a layer, of which those from b on are `more` places later.
 Shapes checked_shapes(const Op& op, int more) {
-  const int64_t gates = op.attributes.integer("gates");
-  const bool lstm = op.attributes.text("cell") == "lstm";
+  const int64_t gates = op.attributes[attr::gates];
+  const bool lstm = op.attributes[attr::cell] == "lstm";
   const int bias = kBias + more, lengths = kLengths + more, initial_h = kInitialH + more;
   const int initial_c = kInitialC + more, peephole = kPeephole + more;
   check_rank(op, kX, 3, 3);
   for (int i : {kW, kR}) check_rank(op, i, 3, 3);
   const Dims &x = op.in(kX).shape, &r = op.in(kR).shape;
-  const bool batch_first = op.attributes.flag("batch_first");
+  const bool batch_first = op.attributes[attr::batch_first];
   const int64_t steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], features = x[2], hidden = r[2];
-  const int64_t directions = op.attributes.text("direction") == "bidirectional" ? 2 : 1;
+  const int64_t directions = op.attributes[attr::direction] == "bidirectional" ? 2 : 1;
   check(op, features > 0, Code::shape, "x.shape is ", x, ", expected at least 1 as the last size");
   check(op, hidden > 0, Code::shape, "r.shape is ", r, ", expected at least 1 as the last size (hidden)");
   const int64_t rows = safe_product(op, "gates * hidden", {gates, hidden});
@@ -46,7 +46,7 @@ void infer(Op& op) {
   const Shapes shapes = checked_shapes(op, 0);
   add_output(op, shapes.y);
   add_output(op, shapes.state);
-  if (op.attributes.text("cell") == "lstm") add_output(op, shapes.state);
+  if (op.attributes[attr::cell] == "lstm") add_output(op, shapes.state);
 }
 
 // Two products for each step; the functions of gates are few against them.
@@ -58,15 +58,14 @@ double flops(const Op& op) {
 // The gradient by every floating input, given or not.
 void derive(Derivation& d) {
   const Op& op = d.op();
-  const bool lstm = op.attributes.text("cell") == "lstm";
+  const bool lstm = op.attributes[attr::cell] == "lstm";
   std::vector<Derivation::Value> inputs{d.input(kX), d.input(kW), d.input(kR), d.output(), d.gradient()};
   for (int i = kBias; i <= (lstm ? kPeephole : kInitialH); ++i) inputs.push_back(d.input(i));
   inputs.push_back(d.gradient(1));
   if (lstm) inputs.push_back(d.gradient(2));
   Attributes attributes;
   for (const Parameter& parameter : op.schema->parameters)
-    if (parameter.kind == Parameter::Kind::attribute)
-      attributes.set(parameter.name, *op.attributes.find(parameter.name));
+    if (parameter.kind == Parameter::Kind::attribute) attributes.take(op.attributes, {parameter.attribute});
   const auto made = d.add(op.schema->name + "_backward", attributes, inputs);
   constexpr int of_result[] = {kX, kW, kR, kBias, kInitialH, kInitialC, kPeephole};
   for (size_t k = 0; k < made.size(); ++k) d.give_if_wanted(of_result[k], [&] { return made[k]; });
@@ -74,7 +73,7 @@ void derive(Derivation& d) {
 
 void infer_backward(Op& op) {
   const Shapes shapes = checked_shapes(op, kMoreOfBackward);
-  const bool lstm = op.attributes.text("cell") == "lstm";
+  const bool lstm = op.attributes[attr::cell] == "lstm";
   for (int i : {kY, kGrad}) check_shape(op, i, shapes.y, "that of the layer's y");
   for (const char* name : {"grad_h", "grad_c"}) {
     const int i = op.schema->input_index(name);
@@ -93,7 +92,7 @@ void infer_backward(Op& op) {
 double flops_backward(const Op& op) { return 3 * flops(op); }
 
 std::pair<int64_t, int64_t> whole_lengths(const Op& op) {
-  const int64_t steps = op.in(kX).shape[op.attributes.flag("batch_first") ? 1 : 0];
+  const int64_t steps = op.in(kX).shape[op.attributes[attr::batch_first] ? 1 : 0];
   return {steps, steps};
 }
 
@@ -121,15 +120,14 @@ void add_options(Schema& schema, int64_t gates) {
         .like("x");
 }
 void add_attributes(Schema& schema) {
-  const std::string& cell = std::get<std::string>(*schema.constants.find("cell"));
-  schema.attribute("direction", AttributeType::string, std::string("forward"), "which way the steps are gone through",
+  const std::string& cell = schema.constants[attr::cell];
+  schema.attribute(attr::direction, std::string("forward"), "which way the steps are gone through",
                    {"forward", "reverse", "bidirectional"});
-  schema.attribute("batch_first", AttributeType::boolean, false, "the batch is the first dimension of x, y and states");
+  schema.attribute(attr::batch_first, false, "the batch is the first dimension of x, y and states");
   if (cell == "gru")
-    schema.attribute("linear_before_reset", AttributeType::boolean, false,
+    schema.attribute(attr::linear_before_reset, false,
                      "the reset gate acts on the product with the state, as in torch");
-  if (cell == "rnn")
-    schema.attribute("nonlinearity", AttributeType::string, std::string("tanh"), "the function f", {"tanh", "relu"});
+  if (cell == "rnn") schema.attribute(attr::nonlinearity, std::string("tanh"), "the function f", {"tanh", "relu"});
 }
 
 Schema recurrent(const char* name, int64_t gates, const char* title, const char* formula, const char* order,
@@ -144,7 +142,7 @@ Schema recurrent(const char* name, int64_t gates, const char* title, const char*
              gates == 4 ? " and y_c alike" : "",
              "; with batch_first (batch, steps, directions, hidden) and (batch, directions, hidden).\n\nSource: ",
              source));
-  schema.constant("cell", std::string(name)).constant("gates", gates);
+  schema.constant(attr::cell, std::string(name)).constant(attr::gates, gates);
   add_weights(schema, gates);
   add_options(schema, gates);
   add_attributes(schema);
@@ -170,7 +168,7 @@ Schema recurrent_backward(const char* name, int64_t gates) {
           lstm ? ", initial_c and p" : "",
           ", of the shapes of these, whether they are given or not, in the dtype of x; sums are kept in at least f32."
           "\n\nSource: the derivative of the formula."));
-  schema.constant("cell", std::string(name)).constant("gates", gates);
+  schema.constant(attr::cell, std::string(name)).constant(attr::gates, gates);
   add_weights(schema, gates);
   schema.tensor("y", concat("the first result of ", name))
       .like("x")

@@ -57,26 +57,26 @@ void infer_reduce(Op& op) {
   const Reduction& reduction = reduction_of(op.schema->name);
   const Dims& x = op.in(0).shape;
   std::vector<int64_t> dims;
-  if (!op.attributes.is_none("dim")) dims = op.attributes.integers("dim");
-  for (int64_t& dim : dims) dim = normalise_dim(op, "dim", dim, x.size());
+  if (!op.attributes.is_none(attr::dim_ints)) dims = op.attributes[attr::dim_ints];
+  for (int64_t& dim : dims) dim = normalise_dim(op, attr::dim_ints, dim, x.size());
   std::sort(dims.begin(), dims.end());
   for (size_t i = 1; i < dims.size(); ++i)
     check(op, dims[i] != dims[i - 1], Code::invalid_argument, "dim names dimension ", dims[i],
           " twice, expected different dimensions");
   if (dims.empty())
     for (int i = 0; i < x.size(); ++i) dims.push_back(i);
-  op.attributes.set("dim", dims);
-  const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
+  op.attributes.set(attr::dim_ints, dims);
+  const Dims output = reduced_shape(x, dims, op.attributes[attr::keepdim]);
   if (!reduction.of_nothing) check_not_empty(op, dims);
   add_output(op, output);
 }
 
 void derive(Derivation& d) {
-  const std::string& name = d.op().attributes.text("function");
+  const std::string& name = d.op().attributes[attr::function];
   const Dims& x = d.op().in(0).shape;
   Dims kept = x;
   int64_t count = 1;
-  for (int64_t dim : d.op().attributes.integers("dim")) {
+  for (int64_t dim : d.op().attributes[attr::dim_ints]) {
     count *= x[int(dim)];
     kept[int(dim)] = 1;
   }
@@ -88,7 +88,7 @@ void derive(Derivation& d) {
     d.give(0, d.expanded(d.pointwise("y0 = x0 * s0", {g}, {1.0 / double(std::max<int64_t>(count, 1))}), x));
   else if (name == "amax" || name == "amin") {  // equal values share the gradient
     const auto found = d.pointwise("y0 = x0 == x1", {from, result()});
-    const auto equal = d.summed(found, d.op().attributes.integers("dim"), true);
+    const auto equal = d.summed(found, d.op().attributes[attr::dim_ints], true);
     d.give(0, d.pointwise("y0 = x0 * x1 / x2", {found, g, equal}));
   } else if (name == "reduce_l1")
     d.give(0, d.pointwise("y0 = sign(x0) * x1", {from, g}));
@@ -108,16 +108,15 @@ Schema reduce(const char* name) {
                        "\n\nReturns the shape of x without those dimensions (with keepdim: of size 1), in the dtype of "
                        "x; accumulated in at least f32.\n\nSource: semantics of ",
                        std::string_view(name).substr(0, 7) == "reduce_" ? "ONNX's Reduce operators" : "torch", "."));
-  schema.constant("function", std::string(name))
+  schema.constant(attr::function, std::string(name))
       .tensor("x", !reduction.takes.has(DType::s32)  ? "any shape; f32, f16 or bf16"
                    : !reduction.takes.has(DType::s8) ? "any shape; f32, f16, bf16, s32 or s64"
                                                      : "any shape; any dtype but bool")
       .of(reduction.takes)
       .batched()
-      .attribute("dim", AttributeType::integers, None{},
-                 "the dimensions, negative ones counted from the last; None or none given: all")
-      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1")
-      .axis("dim")
+      .attribute(attr::dim_ints, None{}, "the dimensions, negative ones counted from the last; None or none given: all")
+      .attribute(attr::keepdim, false, "keep reduced dimensions, with size 1")
+      .axis(attr::dim_ints)
       .result(Result("y").like("x"));
   schema.other_axes = true;
   schema.infer = infer_reduce;
@@ -129,13 +128,13 @@ Schema reduce(const char* name) {
 void infer_arg(Op& op) {
   const Dims& x = op.in(0).shape;
   std::vector<int64_t> dims;
-  if (op.attributes.is_none("dim")) {
+  if (op.attributes.is_none(attr::dim)) {
     for (int i = 0; i < x.size(); ++i) dims.push_back(i);
   } else {
-    dims = {normalise_dim(op, "dim", op.attributes.integer("dim"), x.size())};
-    op.attributes.set("dim", dims[0]);
+    dims = {normalise_dim(op, attr::dim, op.attributes[attr::dim], x.size())};
+    op.attributes.set(attr::dim, dims[0]);
   }
-  const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
+  const Dims output = reduced_shape(x, dims, op.attributes[attr::keepdim]);
   check_not_empty(op, dims);
   add_output(op, output);
 }
@@ -151,13 +150,13 @@ Schema arg(const char* name, const char* what) {
              "Returns s64, the shape of x without that dimension (with keepdim: of size 1); with dim None the index "
              "into x flattened in the order of its dimensions.\n\nSource: semantics of torch.",
              name, "."));
-  schema.constant("function", std::string(name))
+  schema.constant(attr::function, std::string(name))
       .tensor("x", "any shape; any dtype but bool")
       .of(dtypes::numbers)
       .batched()
-      .attribute("dim", AttributeType::integer, None{}, "the dimension, negative counts from the last; None: all")
-      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1")
-      .axis("dim")
+      .attribute(attr::dim, None{}, "the dimension, negative counts from the last; None: all")
+      .attribute(attr::keepdim, false, "keep reduced dimensions, with size 1")
+      .axis(attr::dim)
       .result(Result("y").of(DType::s64));
   schema.other_axes = true;
   schema.infer = infer_arg;

@@ -7,13 +7,13 @@ namespace {
 void infer(Op& op) {
   const TensorDesc& x = op.in(0);
   // The layout of a scalar has no letters: its text is empty.
-  const std::string& text = op.attributes.text("target");
+  const std::string& text = op.attributes[attr::target];
   const Layout target = text.empty() && x.rank() == 0 ? Layout() : Layout::parse(text);
-  check(op, target.rank() == x.rank(), Code::layout, "target is ", op.attributes.text("target"), " of rank ",
+  check(op, target.rank() == x.rank(), Code::layout, "target is ", op.attributes[attr::target], " of rank ",
         target.rank(), ", expected rank ", x.rank(), " (x has shape ", x.shape, ")");
   const DType dtype = result_dtype(op, 0);
-  op.attributes.set("target", target.generic_str());
-  op.attributes.set("dtype", std::string(name_of(dtype)));
+  op.attributes.set(attr::target, target.generic_str());
+  op.attributes.set(attr::dtype, std::string(name_of(dtype)));
   op.outputs.push_back(TensorDesc::dense(dtype, x.shape, target));
 }
 
@@ -26,9 +26,9 @@ Schema reorder() {
       "bool, what is not zero is true.\n\n"
       "Returns the shape of x, dense in the target layout.");
   schema.tensor("x", "any shape, any dtype, any layout, strides and offset")
-      .required("target", AttributeType::string, "layout: NCHW, NHWC, nChw16c, aBcd8b, OIhw16i16o, ...")
-      .attribute("dtype", AttributeType::string, None{}, "dtype of the result; None: that of x")
-      .result(Result("y").named_by("dtype").like("x").shaped("x"));
+      .required(attr::target, "layout: NCHW, NHWC, nChw16c, aBcd8b, OIhw16i16o, ...")
+      .attribute(attr::dtype, None{}, "dtype of the result; None: that of x")
+      .result(Result("y").named_by(attr::dtype).like("x").shaped("x"));
   schema.relayouts = true;
   schema.infer = infer;
   schema.flops = [](const Op&) { return 0.0; };

@@ -32,7 +32,7 @@ Schema& as_view(Schema& schema, void (*infer)(Op&)) {
 
 void infer_reshape(Op& op) {
   const TensorDesc& x = op.in(0);
-  std::vector<int64_t> shape = op.attributes.integers("shape");
+  std::vector<int64_t> shape = op.attributes[attr::shape];
   const Dims asked(shape);
   int unknown = -1;
   int64_t known = 1;
@@ -55,7 +55,7 @@ void infer_reshape(Op& op) {
     check(op, known == x.elements(), Code::shape, "shape is ", asked, " with ", known, " elements, expected ",
           x.elements(), " (x has shape ", x.shape, ")");
   }
-  op.attributes.set("shape", shape);
+  op.attributes.set(attr::shape, shape);
   add_output(op, Dims(shape));
 }
 
@@ -65,19 +65,19 @@ Schema make_reshape() {
                        "\n\nSource: semantics of torch.reshape and numpy.reshape."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
-      .required("shape", AttributeType::integers, "sizes whose product is that of x; one may be -1: what is left")
-      .axis("shape", AxisRule::Meaning::sizes);
+      .required(attr::shape, "sizes whose product is that of x; one may be -1: what is left")
+      .axis(attr::shape, AxisRule::Meaning::sizes);
   return as_view(schema, infer_reshape);
 }
 
 void infer_flatten(Op& op) {
   const Dims& x = op.in(0).shape;
   const int rank = std::max(1, x.size());
-  const int64_t first = normalise_dim(op, "start_dim", op.attributes.integer("start_dim"), rank);
-  const int64_t last = normalise_dim(op, "end_dim", op.attributes.integer("end_dim"), rank);
+  const int64_t first = normalise_dim(op, attr::start_dim, op.attributes[attr::start_dim], rank);
+  const int64_t last = normalise_dim(op, attr::end_dim, op.attributes[attr::end_dim], rank);
   check(op, first <= last, Code::invalid_argument, "start_dim is ", first, ", expected at most ", last, " (end_dim)");
-  op.attributes.set("start_dim", first);
-  op.attributes.set("end_dim", last);
+  op.attributes.set(attr::start_dim, first);
+  op.attributes.set(attr::end_dim, last);
   Dims shape;
   for (int i = 0; i < first; ++i) shape.push_back(x[i]);
   int64_t product = 1;
@@ -94,17 +94,17 @@ Schema make_flatten() {
       concat("Some consecutive dimensions made one.\n\n", kNoCopy, "\n\nSource: semantics of torch.flatten."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
-      .attribute("start_dim", AttributeType::integer, int64_t(0), "the first of them; negative counts from the last")
-      .attribute("end_dim", AttributeType::integer, int64_t(-1), "the last of them; negative counts from the last");
+      .attribute(attr::start_dim, int64_t(0), "the first of them; negative counts from the last")
+      .attribute(attr::end_dim, int64_t(-1), "the last of them; negative counts from the last");
   return as_view(schema, infer_flatten);
 }
 
 void infer_squeeze(Op& op) {
   const Dims& x = op.in(0).shape;
-  const bool all = op.attributes.is_none("dim");
+  const bool all = op.attributes.is_none(attr::dim_ints);
   std::vector<int64_t> dims;
-  if (!all) dims = op.attributes.integers("dim");
-  for (int64_t& dim : dims) dim = normalise_dim(op, "dim", dim, x.size());
+  if (!all) dims = op.attributes[attr::dim_ints];
+  for (int64_t& dim : dims) dim = normalise_dim(op, attr::dim_ints, dim, x.size());
   Dims shape;
   std::vector<int64_t> gone;
   for (int i = 0; i < x.size(); ++i) {
@@ -114,7 +114,7 @@ void infer_squeeze(Op& op) {
     else
       gone.push_back(i);
   }
-  op.attributes.set("dim", gone);
+  op.attributes.set(attr::dim_ints, gone);
   add_output(op, shape);
 }
 
@@ -123,17 +123,17 @@ Schema make_squeeze() {
                 concat("Dimensions of size 1 removed.\n\n", kNoCopy, "\n\nSource: semantics of torch.squeeze."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
-      .attribute("dim", AttributeType::integers, None{},
+      .attribute(attr::dim_ints, None{},
                  "which ones, negative ones counted from the last; those of another size stay; None: all of size 1")
-      .axis("dim");
+      .axis(attr::dim_ints);
   return as_view(schema, infer_squeeze);
 }
 
 void infer_unsqueeze(Op& op) {
   const Dims& x = op.in(0).shape;
   check_rank(op, 0, 0, kMaxRank - 1);
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), x.size() + 1);
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], x.size() + 1);
+  op.attributes.set(attr::dim, dim);
   Dims shape;
   for (int i = 0; i <= x.size(); ++i) {
     if (i == dim) shape.push_back(1);
@@ -147,8 +147,8 @@ Schema make_unsqueeze() {
                 concat("A dimension of size 1 added.\n\n", kNoCopy, "\n\nSource: semantics of torch.unsqueeze."));
   schema.tensor("x", "rank at most 7, any dtype")
       .batched()
-      .required("dim", AttributeType::integer, "its place in the result; negative counts from the last")
-      .axis("dim");
+      .required(attr::dim, "its place in the result; negative counts from the last")
+      .axis(attr::dim);
   return as_view(schema, infer_unsqueeze);
 }
 

@@ -13,25 +13,25 @@ void infer(Op& op) {
   check_rank(op, 0, 3, 5);
   const Dims& x = op.in(0).shape;
   const int spatial = x.size() - 2;
-  const std::string mode = op.attributes.text("mode");
-  const bool nearest = mode == "nearest", align = op.attributes.flag("align_corners");
+  const std::string mode = op.attributes[attr::mode];
+  const bool nearest = mode == "nearest", align = op.attributes[attr::align_corners];
   check(op, nearest || mode == kLinearNames[spatial - 1], Code::invalid_argument, "mode is ", mode,
         ", expected nearest or ", kLinearNames[spatial - 1], " (x has rank ", x.size(), ")");
   check(op, !nearest || !align, Code::invalid_argument,
         "align_corners is true, expected false (it has no meaning with mode nearest)");
-  const bool has_size = !op.attributes.is_none("size"), has_factor = !op.attributes.is_none("scale_factor");
+  const bool has_size = !op.attributes.is_none(attr::size), has_factor = !op.attributes.is_none(attr::scale_factor);
   check(op, has_size != has_factor, Code::invalid_argument, "size and scale_factor are ", has_size ? "both" : "neither",
         " given, expected one of them");
 
   std::vector<int64_t> size;
   std::vector<double> factor;
   if (has_size) {
-    size = expand_ints(op, "size", spatial);
+    size = expand_ints(op, attr::size_ints, spatial);
     for (int i = 0; i < spatial; ++i)
       check(op, size[size_t(i)] >= 1, Code::invalid_argument, "size along ", spatial_name(spatial, i), " is ",
             size[size_t(i)], ", expected at least 1");
   } else {
-    factor = op.attributes.numbers("scale_factor");
+    factor = op.attributes[attr::scale_factor];
     if (factor.size() == 1) factor.resize(size_t(spatial), factor[0]);
     check(op, factor.size() == size_t(spatial), Code::invalid_argument, "scale_factor has ", factor.size(),
           " values, expected 1 or ", spatial);
@@ -58,29 +58,29 @@ void infer(Op& op) {
     else
       scale.push_back(has_factor ? 1.0 / factor[size_t(i)] : double(in) / double(out));
   }
-  op.attributes.set("size", size);
-  op.attributes.set("scale", scale);
-  op.attributes.set("mode", std::string(nearest ? "nearest" : "linear"));
+  op.attributes.set(attr::size_ints, size);
+  op.attributes.set(attr::scale_floats, scale);
+  op.attributes.set(attr::mode, std::string(nearest ? "nearest" : "linear"));
   add_output(op, output);
 }
 
 double flops(const Op& op) {
-  const double taps = op.attributes.text("mode") == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
+  const double taps = op.attributes[attr::mode] == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
   return taps * double(op.out().elements());
 }
 
 // The mode as users write it.
 std::string mode_of(const Op& op) {
-  return op.attributes.text("mode") == "nearest" ? "nearest" : kLinearNames[op.in(0).rank() - 3];
+  return op.attributes[attr::mode] == "nearest" ? "nearest" : kLinearNames[op.in(0).rank() - 3];
 }
 
 void derive(Derivation& d) {
   const Op& op = d.op();
   const Dims& x = op.in(0).shape;
-  Attributes attributes = attributes_of({{"input_size", std::vector<int64_t>(x.begin() + 2, x.end())},
-                                         {"mode", mode_of(op)},
-                                         {"align_corners", op.attributes.flag("align_corners")}});
-  if (!op.attributes.is_none("scale_factor")) attributes.set("scale_factor", *op.attributes.find("scale_factor"));
+  Attributes attributes{{attr::input_size, std::vector<int64_t>(x.begin() + 2, x.end())},
+                        {attr::mode, mode_of(op)},
+                        {attr::align_corners, op.attributes[attr::align_corners]}};
+  if (const Floats* factor = op.attributes.find(attr::scale_factor)) attributes.set(attr::scale_factor, *factor);
   d.give(0, d.make("interpolate_backward", attributes, {d.gradient()}));
 }
 
@@ -88,19 +88,19 @@ void infer_backward(Op& op) {
   check_rank(op, 0, 3, 5);
   const Dims& grad = op.in(0).shape;
   const int spatial = grad.size() - 2;
-  const auto sizes = expand_ints(op, "input_size", spatial);
-  check_range(op, "input_size", sizes, 1, int64_t(1) << 40);
+  const auto sizes = expand_ints(op, attr::input_size, spatial);
+  check_range(op, attr::input_size, sizes, 1, int64_t(1) << 40);
   Dims x{grad[0], grad[1]};
   for (int64_t size : sizes) x.push_back(size);
-  Attributes attributes =
-      attributes_of({{"mode", op.attributes.text("mode")}, {"align_corners", op.attributes.flag("align_corners")}});
-  if (op.attributes.is_none("scale_factor"))
-    attributes.set("size", std::vector<int64_t>(grad.begin() + 2, grad.end()));
+  Attributes attributes{{attr::mode, op.attributes[attr::mode]},
+                        {attr::align_corners, op.attributes[attr::align_corners]}};
+  if (const Floats* factor = op.attributes.find(attr::scale_factor))
+    attributes.set(attr::scale_factor, *factor);
   else
-    attributes.set("scale_factor", *op.attributes.find("scale_factor"));
+    attributes.set(attr::size_ints, Ints(grad.begin() + 2, grad.end()));
   const Op forward = make_op(*find_schema("interpolate"), attributes, {TensorDesc::dense(op.in(0).dtype, x)});
   check_shape(op, 0, forward.out().shape, "the shape of the resized images");
-  for (const char* key : {"scale", "mode"}) op.attributes.set(key, *forward.attributes.find(key));
+  op.attributes.take(forward.attributes, {attr::scale_floats, attr::mode});
   add_output(op, x);
 }
 
@@ -113,15 +113,15 @@ Schema interpolate_backward() {
   schema.tensor("grad", "(n, c, ...), the gradient by the resized images; f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .required("input_size", AttributeType::integers, "the spatial sizes of interpolate's input")
-      .attribute("scale_factor", AttributeType::numbers, None{}, "as for interpolate; None: it was given a size")
-      .attribute("mode", AttributeType::string, std::string("nearest"), "as for interpolate",
+      .required(attr::input_size, "the spatial sizes of interpolate's input")
+      .attribute(attr::scale_factor, None{}, "as for interpolate; None: it was given a size")
+      .attribute(attr::mode, std::string("nearest"), "as for interpolate",
                  {"nearest", "linear", "bilinear", "trilinear"})
-      .attribute("align_corners", AttributeType::boolean, false, "as for interpolate")
+      .attribute(attr::align_corners, false, "as for interpolate")
       .result(Result("dx").like("grad"));
   schema.infer = infer_backward;
   schema.flops = [](const Op& op) {
-    const double taps = op.attributes.text("mode") == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
+    const double taps = op.attributes[attr::mode] == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
     return taps * double(op.in(0).elements());
   };
   return schema;
@@ -139,14 +139,14 @@ Schema interpolate() {
   schema.tensor("x", "(n, c, w), (n, c, h, w) or (n, c, d, h, w); f32, f16, bf16, and s8 or u8 with mode nearest")
       .of({DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8})
       .batched()
-      .attribute("size", AttributeType::integers, None{}, "one size, or one for each spatial dimension")
-      .attribute("scale_factor", AttributeType::numbers, None{}, "one factor, or one for each spatial dimension")
-      .attribute("mode", AttributeType::string, std::string("nearest"),
+      .attribute(attr::size_ints, None{}, "one size, or one for each spatial dimension")
+      .attribute(attr::scale_factor, None{}, "one factor, or one for each spatial dimension")
+      .attribute(attr::mode, std::string("nearest"),
                  "linear, bilinear and trilinear are for 1, 2 and 3 spatial dimensions",
                  {"nearest", "linear", "bilinear", "trilinear"})
-      .attribute("align_corners", AttributeType::boolean, false,
-                 "map the first and last elements onto each other (not with nearest)")
-      .restrict("mode", {std::string("linear"), std::string("bilinear"), std::string("trilinear")}, "x", dtypes::floats)
+      .attribute(attr::align_corners, false, "map the first and last elements onto each other (not with nearest)")
+      .restrict(attr::mode, {std::string("linear"), std::string("bilinear"), std::string("trilinear")}, "x",
+                dtypes::floats)
       .result(Result("y").like("x"));
   schema.infer = infer;
   schema.flops = flops;

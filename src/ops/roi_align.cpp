@@ -13,13 +13,13 @@ Dims aligned_shape(Op& op, int first) {
   const Dims &x = op.in(first).shape, &boxes = op.in(first + 1).shape;
   check(op, boxes[1] == 4, Code::shape, "boxes.shape is ", boxes, ", expected (k, 4)");
   check_shape(op, first + 2, Dims{boxes[0]}, "(boxes.shape[0],)");
-  const auto size = expand_ints(op, "output_size", 2);
-  check_range(op, "output_size", size, 1, 1 << 12);
-  check_range(op, "sampling_ratio", {op.attributes.integer("sampling_ratio")}, 0, 1 << 12);
-  check_finite(op, "spatial_scale");
+  const auto size = expand_ints(op, attr::output_size, 2);
+  check_range(op, attr::output_size, size, 1, 1 << 12);
+  check_range(op, attr::sampling_ratio, {op.attributes[attr::sampling_ratio]}, 0, 1 << 12);
+  check_finite(op, attr::spatial_scale);
   check(op, boxes[0] == 0 || (x[0] > 0 && x[2] > 0 && x[3] > 0), Code::shape, "x.shape is ", x,
         ", expected pixels, as there are boxes");
-  op.attributes.set("output_size", size);
+  op.attributes.set(attr::output_size, size);
   return Dims{boxes[0], x[1], size[0], size[1]};
 }
 
@@ -29,16 +29,15 @@ void add_boxes(Schema& schema) {
       .of({DType::f32})
       .tensor("images", "(k,), s64 or s32: the image of each box")
       .of(dtypes::indices)
-      .required("output_size", AttributeType::integers, "bins along h and w, or one number for both")
-      .attribute("spatial_scale", AttributeType::number, 1.0, "pixels of x for one unit of boxes")
-      .attribute("sampling_ratio", AttributeType::integer, int64_t(0),
-                 "samples of a bin along h and along w; 0: as many as it has pixels")
-      .attribute("aligned", AttributeType::boolean, false, "pixels are centred at integers and a half")
-      .attribute("mode", AttributeType::string, std::string("mean"), "of the samples of a bin", {"mean", "max"});
+      .required(attr::output_size, "bins along h and w, or one number for both")
+      .attribute(attr::spatial_scale, 1.0, "pixels of x for one unit of boxes")
+      .attribute(attr::sampling_ratio, int64_t(0), "samples of a bin along h and along w; 0: as many as it has pixels")
+      .attribute(attr::aligned, false, "pixels are centred at integers and a half")
+      .attribute(attr::mode, std::string("mean"), "of the samples of a bin", {"mean", "max"});
 }
 
 double operations(const Op& op, double elements) {
-  const double ratio = double(std::max<int64_t>(2, op.attributes.integer("sampling_ratio")));
+  const double ratio = double(std::max<int64_t>(2, op.attributes[attr::sampling_ratio]));
   return 8 * ratio * ratio * elements;
 }
 

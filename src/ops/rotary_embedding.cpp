@@ -35,13 +35,13 @@ void derive(Derivation& d) {
   const auto part = [&](Derivation::Value value, int64_t first, int64_t end) {
     const int64_t dim = d.desc(value).rank() - 1;
     return d.make("slice",
-                  attributes_of({{"starts", std::vector<int64_t>{first}},
-                                 {"ends", std::vector<int64_t>{end}},
-                                 {"axes", std::vector<int64_t>{dim}}}),
+                  Attributes{{attr::starts, std::vector<int64_t>{first}},
+                             {attr::ends, std::vector<int64_t>{end}},
+                             {attr::axes, std::vector<int64_t>{dim}}},
                   {value});
   };
   const auto joined = [&](Derivation::Value a, Derivation::Value b) {
-    return d.make("concat", attributes_of({{"dim", int64_t(d.desc(a).rank() - 1)}}), {a, b});
+    return d.make("concat", Attributes{{attr::dim, int64_t(d.desc(a).rank() - 1)}}, {a, b});
   };
   const auto negated = [&](Derivation::Value value) { return d.pointwise("y0 = -x0", {value}); };
   const Derivation::Value g = d.gradient(), x = d.input(0), sine = d.input(2);

@@ -9,8 +9,8 @@
 namespace pl {
 namespace {
 
-bool is_given(const Attributes& attributes, const std::string& name) {
-  const AttributeValue* value = attributes.find(name);
+bool is_given(const Attributes& attributes, const AttributeName& name) {
+  const AttributeValue* value = attributes.find_value(name);
   return value && !std::holds_alternative<None>(*value);
 }
 
@@ -58,7 +58,7 @@ std::optional<Problem> problem_of(const Op& op, bool explain) {
   }
   for (const Restriction& rule : op.schema->restrictions) {
     if (!op.has(rule.number) || rule.of.has(op.in(rule.number).dtype)) continue;
-    const AttributeValue* value = op.attributes.find(rule.attribute);
+    const AttributeValue* value = op.attributes.find_value(rule.attribute);
     if (!value || std::find(rule.values.begin(), rule.values.end(), *value) == rule.values.end()) continue;
     if (!explain) return Problem{Code::unsupported, {}};
     return Problem{Code::unsupported,
@@ -88,7 +88,7 @@ std::vector<int64_t> integers_of(const AttributeValue& value) {
 
 // Whether an axis of input 0 stays where it is, and its places apart, as far as an attribute says.
 bool passes_by(const AxisRule& rule, const Op& op, int axis) {
-  const AttributeValue* value = op.attributes.find(rule.attribute);
+  const AttributeValue* value = op.attributes.find_value(rule.attribute);
   if (!value) return true;
   const std::vector<int64_t> numbers = integers_of(*value);
   const auto at = [&](int place) { return place < int(numbers.size()) ? numbers[size_t(place)] : 0; };
@@ -128,12 +128,13 @@ bool takes_dtypes(const Op& op) { return !problem_of(op, false); }
 
 DType result_dtype(const Op& op, int result) {
   const Result& rule = rule_of(op, result);
-  if (!rule.dtype_attribute.empty() && is_given(op.attributes, rule.dtype_attribute)) {
-    const DType dtype = parse_dtype(op.attributes.text(rule.dtype_attribute));
-    check(op, rule.allowed.has(dtype), Code::unsupported, rule.dtype_attribute, " is ", pl::name_of(dtype),
-          ", expected one of ", rule.allowed.str());
-    return dtype;
-  }
+  if (const auto& key = rule.dtype_attribute)
+    if (const std::string* name = op.attributes.find(*key)) {
+      const DType dtype = parse_dtype(*name);
+      check(op, rule.allowed.has(dtype), Code::unsupported, *key, " is ", pl::name_of(dtype), ", expected one of ",
+            rule.allowed.str());
+      return dtype;
+    }
   for (int input : rule.dtype_numbers)
     if (op.has(input)) return op.in(input).dtype;
   return rule.dtype;
@@ -157,14 +158,14 @@ bool is_elementwise(const Op& op) {
 
 const Algebra& algebra_of(const Schema& schema, const Attributes& attributes) {
   static const Algebra nothing;
-  const std::string& not_with = schema.algebra.not_with;
+  const AttributeName& not_with = schema.algebra.not_with;
   return not_with.empty() || !is_given(attributes, not_with) ? schema.algebra : nothing;
 }
 
 bool is_same_if_alike(const Op& op) {
   const std::vector<AllEqual>& only_if = op.schema->same_only_if;
   return op.schema->same_if_alike && std::all_of(only_if.begin(), only_if.end(), [&](const AllEqual& rule) {
-           const std::vector<int64_t>& numbers = op.attributes.integers(rule.attribute);
+           const std::vector<int64_t>& numbers = op.attributes[rule.attribute];
            return std::all_of(numbers.begin(), numbers.end(), [&](int64_t number) { return number == rule.number; });
          });
 }

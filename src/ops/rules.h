@@ -49,7 +49,7 @@ struct InputDTypes {
 
 // With one of these values of an attribute an input takes no other dtypes than these.
 struct Restriction {
-  std::string attribute;
+  AttributeName attribute;
   std::vector<AttributeValue> values;
   std::string input;
   DTypes of;
@@ -69,7 +69,7 @@ struct AxisRule {
     sizes,    // the shape of the result
     last,     // as many numbers as last axes that the op works along
   };
-  std::string attribute;
+  AttributeName attribute;
   Meaning meaning = Meaning::along;
 };
 
@@ -82,7 +82,7 @@ struct Result {
   std::string name;
   // Its dtype: that which an attribute names, unless that is None, else that of the first of some inputs that is given,
   // else a fixed one.
-  std::string dtype_attribute;
+  std::optional<Key<std::string>> dtype_attribute;
   DTypes allowed = dtypes::any;  // of the attribute
   std::vector<std::string> dtype_inputs;
   DType dtype = DType::f32;
@@ -100,8 +100,8 @@ struct Result {
   uint64_t overwrites = 0;  // a bit for each input; a variadic one stands for all
 
   // Builder.
-  Result& named_by(std::string attribute, DTypes allowed_dtypes = dtypes::any) {
-    dtype_attribute = std::move(attribute);
+  Result& named_by(const Key<std::string>& attribute, DTypes allowed_dtypes = dtypes::any) {
+    dtype_attribute = attribute;
     allowed = allowed_dtypes;
     return *this;
   }
@@ -157,7 +157,7 @@ struct Algebra {
   Operation operation = Operation::none;
   bool commutes = false;          // f(x, y) = f(y, x)
   std::optional<double> neutral;  // f(x, neutral) = x to the bit; the sign of a zero counts, but in integers
-  std::string not_with;           // with this attribute it is none of this
+  AttributeName not_with;         // with this attribute it is none of this
 };
 
 // How input 1, a weight, meets the data, input 0: a sum of products, channel by channel, to which input 2, the bias, is
@@ -181,7 +181,7 @@ enum class Padding { none, zeros, lowest };
 
 // An attribute, completed, all of whose numbers are this one.
 struct AllEqual {
-  std::string attribute;
+  Key<Ints> attribute;
   int64_t number = 0;
 };
 

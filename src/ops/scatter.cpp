@@ -22,8 +22,8 @@ void infer_scatter(Op& op) {
   const Dims &x = op.in(0).shape, &index = op.in(1).shape, &src = op.in(2).shape;
   check_rank(op, 1, x.size(), x.size());
   check_rank(op, 2, x.size(), x.size());
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), x.size());
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], x.size());
+  op.attributes.set(attr::dim, dim);
   for (int i = 0; i < x.size(); ++i) {
     check(op, index[i] == src[i] || (index[i] == 1 && i != dim), Code::shape, "index.shape is ", index,
           ", expected that of src, ", src, ", or 1 beside dimension ", dim);
@@ -65,20 +65,20 @@ Schema scatter() {
                 "Returns x.shape in the dtype of x; src is put in its own order.\n\n"
                 "Source: semantics of torch.scatter and of ONNX's ScatterElements.");
   schema.tensor("x", "rank at least 1, any dtype")
-      .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
+      .required(attr::dim, "the dimension; negative counts from the last")
       .tensor("index",
               "the shape of src, or 1 beside dim; s64 or s32; negative counts from the end, out of range is "
               "an error")
       .of(dtypes::indices)
       .tensor("src", "the rank and dtype of x, sizes at most those of x but along dim")
       .like("x")
-      .attribute("reduce", AttributeType::string, std::string("none"), kReduce, kReductions)
-      .restrict("reduce", joining(), "x", dtypes::numbers)
+      .attribute(attr::reduce, std::string("none"), kReduce, kReductions)
+      .restrict(attr::reduce, joining(), "x", dtypes::numbers)
       .result(Result("y").like("x").shaped("x"));
   schema.infer = infer_scatter;
   schema.gradient = derive_scatter;
   schema.integers = [](const Op& op, int input) {
-    const int64_t size = op.in(0).shape[int(op.attributes.integer("dim"))];
+    const int64_t size = op.in(0).shape[int(op.attributes[attr::dim])];
     return std::pair<int64_t, int64_t>(0, input == 1 ? std::max<int64_t>(0, size - 1) : 0);
   };
   schema.flops = [](const Op& op) { return double(op.in(0).elements() + op.in(2).elements()); };
@@ -98,8 +98,8 @@ Schema scatter_nd() {
       .of(dtypes::indices)
       .tensor("src", "index.shape[:-1] + x.shape[r:], the dtype of x")
       .like("x")
-      .attribute("reduce", AttributeType::string, std::string("none"), kReduce, kReductions)
-      .restrict("reduce", joining(), "x", dtypes::numbers)
+      .attribute(attr::reduce, std::string("none"), kReduce, kReductions)
+      .restrict(attr::reduce, joining(), "x", dtypes::numbers)
       .result(Result("y").like("x").shaped("x"));
   schema.infer = infer_nd;
   schema.gradient = derive_scatter_nd;

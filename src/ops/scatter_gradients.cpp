@@ -19,7 +19,7 @@ struct Scattered {
   Value x, index, src, y, g;
 
   Value put(Value to, Value elements, const char* how) const {
-    return d.make("scatter", attributes_of({{"dim", dim}, {"reduce", std::string(how)}}), {to, index, elements});
+    return d.make("scatter", Attributes{{attr::dim, dim}, {attr::reduce, std::string(how)}}, {to, index, elements});
   }
 
   // Of each element of src what `from`, of the shape of x, has where it was put.
@@ -28,8 +28,8 @@ struct Scattered {
     bool slices = true;
     for (int i = 0; i < shape.size(); ++i) slices = slices && (i == dim || (indices[i] == 1 && shape[i] == whole[i]));
     if (slices)
-      return d.make("index_select", attributes_of({{"dim", dim}}), {from, d.reshaped(index, Dims{indices[int(dim)]})});
-    return d.make("gather", attributes_of({{"dim", dim}}), {from, d.expanded(index, shape)});
+      return d.make("index_select", Attributes{{attr::dim, dim}}, {from, d.reshaped(index, Dims{indices[int(dim)]})});
+    return d.make("gather", Attributes{{attr::dim, dim}}, {from, d.expanded(index, shape)});
   }
 
   Value zeros(Value like) const { return d.pointwise("y0 = 0", {like}); }
@@ -44,7 +44,7 @@ struct Scattered {
     Dims along = Dims::filled(d.desc(src).shape.size(), 1);
     along[int(dim)] = count;
     const Value number = d.expanded(d.reshaped(d.integers(numbers), along), d.desc(src).shape);
-    const Value none = d.make("cast", attributes_of({{"dtype", std::string(name_of(DType::s64))}}), {zeros(x)});
+    const Value none = d.make("cast", Attributes{{attr::dtype, std::string(name_of(DType::s64))}}, {zeros(x)});
     const Value stayed = d.make("eq", {}, {found(put(none, number, "none")), number});
     dsrc = d.make("where", {}, {stayed, found(g), zeros(src)});
   }
@@ -91,15 +91,10 @@ struct Scattered {
 
 void derive_scatter(Derivation& d) {
   const Attributes& attributes = d.op().attributes;
-  const auto [dx, dsrc] = Scattered{d,
-                                    attributes.integer("dim"),
-                                    attributes.text("reduce"),
-                                    d.input(0),
-                                    d.input(1),
-                                    d.input(2),
-                                    d.output(),
-                                    d.gradient()}
-                              .derive(d.wanted(0), d.wanted(2));
+  const auto [dx, dsrc] =
+      Scattered{d,          attributes[attr::dim], attributes[attr::reduce], d.input(0), d.input(1), d.input(2),
+                d.output(), d.gradient()}
+          .derive(d.wanted(0), d.wanted(2));
   if (d.wanted(0)) d.give(0, dx);
   if (d.wanted(2)) d.give(2, dsrc);
 }
@@ -119,7 +114,7 @@ void derive_scatter_nd(Derivation& d) {
   }
   Builder::Value places = d.input(1);
   if (d.op().in(1).dtype != DType::s64)
-    places = d.make("cast", attributes_of({{"dtype", std::string(name_of(DType::s64))}}), {places});
+    places = d.make("cast", Attributes{{attr::dtype, std::string(name_of(DType::s64))}}, {places});
   if (depth > 1) {
     // Negative ones count from the end.
     places = d.pointwise("y0 = where(x0 < 0, x0 + x1, x0) * x2", {places, d.integers(sizes), d.integers(steps)});
@@ -128,7 +123,7 @@ void derive_scatter_nd(Derivation& d) {
   const Dims flat{slices, inner}, flat_src{count, inner};
   const auto [dx, dsrc] = Scattered{d,
                                     0,
-                                    d.op().attributes.text("reduce"),
+                                    d.op().attributes[attr::reduce],
                                     d.reshaped(d.input(0), flat),
                                     d.reshaped(places, Dims{count, 1}),
                                     d.reshaped(d.input(2), flat_src),

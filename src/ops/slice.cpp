@@ -17,15 +17,15 @@ double no_flops(const Op&) { return 0; }
 // After infer the attributes hold a start, end and step for each dimension, in range.
 void infer_slice(Op& op) {
   const Dims& x = op.in(0).shape;
-  const std::vector<int64_t> starts = op.attributes.integers("starts"), ends = op.attributes.integers("ends");
+  const std::vector<int64_t> starts = op.attributes[attr::starts], ends = op.attributes[attr::ends];
   check(op, ends.size() == starts.size(), Code::invalid_argument, "ends has ", ends.size(), " values, expected ",
         starts.size(), " (as many as starts)");
   std::vector<int64_t> axes, steps(starts.size(), 1);
-  if (op.attributes.is_none("axes"))
+  if (op.attributes.is_none(attr::axes))
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(int64_t(i));
   else
-    axes = op.attributes.integers("axes");
-  if (!op.attributes.is_none("steps")) steps = op.attributes.integers("steps");
+    axes = op.attributes[attr::axes];
+  if (!op.attributes.is_none(attr::steps)) steps = op.attributes[attr::steps];
   check(op, axes.size() == starts.size(), Code::invalid_argument, "axes has ", axes.size(), " values, expected ",
         starts.size(), " (as many as starts)");
   check(op, steps.size() == starts.size(), Code::invalid_argument, "steps has ", steps.size(), " values, expected ",
@@ -38,7 +38,7 @@ void infer_slice(Op& op) {
   bool seen[kMaxRank] = {};
   Dims output = x;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = normalise_dim(op, "axes", axes[i], x.size());
+    const int64_t axis = normalise_dim(op, attr::axes, axes[i], x.size());
     const size_t a = size_t(axis);
     const int64_t size = x[int(axis)];
     check(op, !seen[a], Code::invalid_argument, "axes names dimension ", axis, " twice, expected each at most once");
@@ -51,18 +51,17 @@ void infer_slice(Op& op) {
     step[a] = std::min(steps[i], std::max<int64_t>(1, length));  // a longer step takes the first element only, too
     output[int(axis)] = length / step[a] + (length % step[a] != 0);
   }
-  op.attributes.set("starts", first);
-  op.attributes.set("ends", last);
-  op.attributes.set("axes", all);
-  op.attributes.set("steps", step);
+  op.attributes.set(attr::starts, first);
+  op.attributes.set(attr::ends, last);
+  op.attributes.set(attr::axes, all);
+  op.attributes.set(attr::steps, step);
   add_output(op, output);
 }
 
 // Zeros around the gradient, and between its elements where steps are larger than one.
 void derive_slice(Derivation& d) {
   const Dims& x = d.op().in(0).shape;
-  const std::vector<int64_t>&starts = d.op().attributes.integers("starts"),
-        &steps = d.op().attributes.integers("steps");
+  const std::vector<int64_t>&starts = d.op().attributes[attr::starts], &steps = d.op().attributes[attr::steps];
   Derivation::Value value = d.gradient();
   std::vector<int64_t> pad;  // the last dimension first
   for (int i = x.size(); i-- > 0;) {
@@ -74,20 +73,20 @@ void derive_slice(Derivation& d) {
       for (int k = i + 1; k < shape.size(); ++k) apart.push_back(shape[k]);
       std::vector<int64_t> between(size_t(2 * (shape.size() - i)), 0);
       between.back() = step - 1;
-      value = d.make("pad", attributes_of({{"pad", between}}), {d.reshaped(value, apart)});
+      value = d.make("pad", Attributes{{attr::pad, between}}, {d.reshaped(value, apart)});
       shape[i] *= step;
       value = d.reshaped(value, shape);
     }
     pad.push_back(starts[size_t(i)]);
     pad.push_back(x[i] - starts[size_t(i)] - shape[i]);
   }
-  d.give(0, d.make("pad", attributes_of({{"pad", pad}}), {value}));
+  d.give(0, d.make("pad", Attributes{{attr::pad, pad}}, {value}));
 }
 
 void derive_split(Derivation& d) {
   std::vector<Derivation::Value> parts;
   for (size_t k = 0; k < d.op().outputs.size(); ++k) parts.push_back(d.gradient(int(k)));
-  d.give(0, d.make("concat", attributes_of({{"dim", d.op().attributes.integer("dim")}}), parts));
+  d.give(0, d.make("concat", Attributes{{attr::dim, d.op().attributes[attr::dim]}}, parts));
 }
 
 Schema make_slice() {
@@ -98,10 +97,10 @@ Schema make_slice() {
                        kNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
-      .required("starts", AttributeType::integers, "first index along each of axes")
-      .required("ends", AttributeType::integers, "index after the last along each of axes")
-      .attribute("axes", AttributeType::integers, None{}, "dimensions; None: the first ones")
-      .attribute("steps", AttributeType::integers, None{}, "at least 1; None: ones")
+      .required(attr::starts, "first index along each of axes")
+      .required(attr::ends, "index after the last along each of axes")
+      .attribute(attr::axes, None{}, "dimensions; None: the first ones")
+      .attribute(attr::steps, None{}, "at least 1; None: ones")
       .result(Result("y").like("x"));
   schema.renaming = Renaming::part;
   schema.same_if_alike = true;
@@ -109,8 +108,8 @@ Schema make_slice() {
   schema.gradient = derive_slice;
   schema.flops = no_flops;
   schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
-    const auto desc = view_sliced(op.in(0), Dims(op.attributes.integers("starts")), op.out().shape,
-                                  Dims(op.attributes.integers("steps")));
+    const auto desc =
+        view_sliced(op.in(0), Dims(op.attributes[attr::starts]), op.out().shape, Dims(op.attributes[attr::steps]));
     if (!desc) return std::nullopt;
     return std::vector<TensorDesc>{*desc};
   };
@@ -121,9 +120,9 @@ Schema make_slice() {
 void infer_split(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   const Dims& x = op.in(0).shape;
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), x.size());
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], x.size());
   const int64_t size = x[int(dim)];
-  std::vector<int64_t> sections = op.attributes.integers("split_size_or_sections");
+  std::vector<int64_t> sections = op.attributes[attr::split_size_or_sections];
   check(op, !sections.empty(), Code::invalid_argument, "split_size_or_sections is empty, expected at least one value");
   for (int64_t section : sections)
     check(op, section >= 0, Code::invalid_argument, "split_size_or_sections holds ", section, ", expected at least 0");
@@ -143,8 +142,8 @@ void infer_split(Op& op) {
           "the sum of split_size_or_sections overflows 64 bits");
   check(op, total == size, Code::shape, "the sum of split_size_or_sections is ", total, ", expected ", size,
         " (the size of dimension ", dim, " of x)");
-  op.attributes.set("dim", dim);
-  op.attributes.set("split_size_or_sections", sections);
+  op.attributes.set(attr::dim, dim);
+  op.attributes.set(attr::split_size_or_sections, sections);
   Dims output = x;
   for (int64_t section : sections) {
     output[int(dim)] = section;
@@ -154,7 +153,7 @@ void infer_split(Op& op) {
 
 std::optional<std::vector<TensorDesc>> view_split(const Op& op) {
   const TensorDesc& x = op.in(0);
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   Dims starts = Dims::filled(x.rank(), 0);
   const Dims steps = Dims::filled(x.rank(), 1);
   std::vector<TensorDesc> views;
@@ -173,10 +172,10 @@ Schema make_split() {
                        "\n\nReturns one tensor for each part.\n\nSource: semantics of torch.split."));
   schema.tensor("x", "rank at least 1, any dtype")
       .batched()
-      .required("split_size_or_sections", AttributeType::integers,
+      .required(attr::split_size_or_sections,
                 "one value: the size of each part, the last one smaller if need be; several: the sizes of the parts")
-      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last")
-      .axis("dim")
+      .attribute(attr::dim, int64_t(0), "the dimension; negative counts from the last")
+      .axis(attr::dim)
       .result(Result("parts").like("x").repeated());
   schema.renaming = Renaming::split;
   schema.same_if_alike = true;

@@ -6,14 +6,14 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  op.attributes.set("dim", normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank()));
+  op.attributes.set(attr::dim, normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank()));
   add_output(op);
 }
 
 void derive(Derivation& d) {
-  const std::vector<int64_t> dims{d.op().attributes.integer("dim")};
+  const std::vector<int64_t> dims{d.op().attributes[attr::dim]};
   const Derivation::Value y = d.output(), g = d.gradient();
-  if (d.op().attributes.flag("log")) {
+  if (d.op().attributes[attr::log]) {
     d.give(0, d.pointwise("y0 = x0 - exp(x1) * x2", {g, y, d.summed(g, dims, true)}));
     return;
   }
@@ -29,12 +29,12 @@ Schema softmax(const char* name, bool log) {
              "\nwith maximum and sum along dim.\n\nReturns the shape and dtype of x; sums are kept in at least "
              "f32.\n\nSource: J. Bridle, Probabilistic interpretation of feedforward classification network "
              "outputs, 1990; semantics of torch.nn.functional."));
-  schema.constant("log", log)
+  schema.constant(attr::log, log)
       .tensor("x", "rank at least 1; f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
-      .axis("dim")
+      .required(attr::dim, "the dimension; negative counts from the last")
+      .axis(attr::dim)
       .result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
   schema.infer = infer;

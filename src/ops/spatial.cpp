@@ -7,7 +7,7 @@ constexpr int64_t kLargest = (int64_t(1) << 31) - 1;  // products of two such va
 
 }  // namespace
 
-int spatial_rank(const Op& op) { return int(op.attributes.integer("spatial")); }
+int spatial_rank(const Op& op) { return int(op.attributes[attr::spatial]); }
 
 Window window_of(const Op& op, int axis) {
   const int spatial = spatial_rank(op);
@@ -15,11 +15,11 @@ Window window_of(const Op& op, int axis) {
   Window window;
   window.in = op.in(0).shape[2 + axis];
   window.out = op.out().shape[2 + axis];
-  window.kernel = op.schema->kind == "pool" ? op.attributes.integers("kernel_size")[i] : op.in(1).shape[2 + axis];
-  window.stride = op.attributes.integers("stride")[i];
-  window.dilation = op.attributes.integers("dilation")[i];
-  window.begin = op.attributes.integers("padding")[i];
-  window.end = op.attributes.integers("padding")[i + size_t(spatial)];
+  window.kernel = op.schema->kind == "pool" ? op.attributes[attr::kernel_size][i] : op.in(1).shape[2 + axis];
+  window.stride = op.attributes[attr::stride][i];
+  window.dilation = op.attributes[attr::dilation][i];
+  window.begin = op.attributes[attr::padding][i];
+  window.end = op.attributes[attr::padding][i + size_t(spatial)];
   return window;
 }
 
@@ -34,15 +34,15 @@ std::string spatial_list(int spatial, const std::string& prefix) {
   return text;
 }
 
-std::vector<int64_t> positive_per_axis(Op& op, std::string_view attribute, int spatial) {
+std::vector<int64_t> positive_per_axis(Op& op, const Key<Ints>& attribute, int spatial) {
   std::vector<int64_t> values = expand_ints(op, attribute, spatial);
   check_range(op, attribute, values, 1, kLargest);
   return values;
 }
 
 std::vector<int64_t> expand_padding(Op& op, int spatial) {
-  std::vector<int64_t> values = op.attributes.integers("padding");
-  check_range(op, "padding", values, 0, kLargest);
+  std::vector<int64_t> values = op.attributes[attr::padding];
+  check_range(op, attr::padding, values, 0, kLargest);
   const size_t s = size_t(spatial);
   if (values.size() == 1) values.resize(s, values[0]);
   if (values.size() == s) {
@@ -51,13 +51,13 @@ std::vector<int64_t> expand_padding(Op& op, int spatial) {
   }
   check(op, values.size() == 2 * s, Code::invalid_argument, "padding has ", values.size(), " values, expected 1, ", s,
         " or ", 2 * s, " (begins, then ends)");
-  op.attributes.set("padding", values);
+  op.attributes.set(attr::padding, values);
   return values;
 }
 
 void spell_padding(Op& op, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
                    const std::vector<int64_t>& dilation) {
-  const std::string word(word_of(op, "padding"));
+  const std::string word(word_of(op, attr::padding));
   if (word.empty()) return;
   const size_t spatial = kernel.size();
   std::vector<int64_t> padding(2 * spatial, 0);
@@ -73,7 +73,7 @@ void spell_padding(Op& op, const std::vector<int64_t>& kernel, const std::vector
     (word == "same_lower" ? padding[s + spatial] : padding[s]) = total / 2;
     (word == "same_lower" ? padding[s] : padding[s + spatial]) = total - total / 2;
   }
-  op.attributes.set("padding", padding);
+  op.attributes.set(attr::padding, padding);
 }
 
 std::vector<std::string> padding_words() { return {"valid", "same", "same_upper", "same_lower"}; }
@@ -94,7 +94,7 @@ Dims convolved_shape(Op& op, int spatial) {
   const Dims& x = op.in(0).shape;
   const Dims& weight = op.in(1).shape;
 
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
   check(op, x[1] >= 1 && x[1] % groups == 0, Code::shape, "x.c is ", x[1], ", expected a multiple of ", groups,
         " (groups)");
@@ -103,8 +103,8 @@ Dims convolved_shape(Op& op, int spatial) {
   check(op, weight[0] >= 1 && weight[0] % groups == 0, Code::shape, "weight.oc is ", weight[0],
         ", expected a multiple of ", groups, " (groups)");
 
-  const auto stride = positive_per_axis(op, "stride", spatial);
-  const auto dilation = positive_per_axis(op, "dilation", spatial);
+  const auto stride = positive_per_axis(op, attr::stride, spatial);
+  const auto dilation = positive_per_axis(op, attr::dilation, spatial);
   spell_padding(op, {weight.begin() + 2, weight.end()}, stride, dilation);
   const auto padding = expand_padding(op, spatial);
   Dims output{x[0], weight[0]};

@@ -36,7 +36,7 @@ const char* spatial_name(int spatial, int axis);
 std::string spatial_list(int spatial, const std::string& prefix = "");
 
 // For infer.  Each reads an attribute, expands it, checks it and stores it back.
-std::vector<int64_t> positive_per_axis(Op& op, std::string_view attribute, int spatial);  // 1 .. 2^31 - 1
+std::vector<int64_t> positive_per_axis(Op& op, const Key<Ints>& attribute, int spatial);  // 1 .. 2^31 - 1
 // The padding that a word stands for, set as numbers for a window of these sizes.  "same" is torch's; "same_upper"
 // (TensorFlow's SAME) and "same_lower", for any stride, are ONNX's: ceil(in / stride) outputs, an odd element at the
 // end or the begin.  Does nothing where the padding is given in numbers.

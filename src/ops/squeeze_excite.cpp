@@ -37,7 +37,7 @@ void derive(Derivation& d) {
   const Dims& x = op.in(0).shape;
   const int64_t images = x[0], channels = x[1], squeezed = op.in(1).shape[0];
   const double positions = double(x.product() / std::max<int64_t>(1, images * channels));
-  const std::string &hidden_function = op.attributes.text("hidden"), &gate_function = op.attributes.text("gate");
+  const std::string &hidden_function = op.attributes[attr::hidden], &gate_function = op.attributes[attr::gate];
   std::vector<int64_t> spatial;
   Dims pixel{images, channels};
   for (int i = 2; i < x.size(); ++i) {
@@ -45,12 +45,13 @@ void derive(Derivation& d) {
     pixel.push_back(1);
   }
   const auto product = [&](Derivation::Value a, Derivation::Value b, bool transpose_a) {
-    return d.make("matmul", attributes_of({{"transpose_a", transpose_a}}), {a, b});
+    return d.make("matmul", Attributes{{attr::transpose_a, transpose_a}}, {a, b});
   };
   const Derivation::Value g = d.gradient();
   const Derivation::Value first = d.reshaped(d.input(1), {squeezed, channels});
   const Derivation::Value second = d.reshaped(d.input(3), {channels, squeezed});
-  const Derivation::Value means = d.make("mean", attributes_of({{"dim", spatial}, {"keepdim", false}}), {d.input(0)});
+  const Derivation::Value means =
+      d.make("mean", Attributes{{attr::dim_ints, spatial}, {attr::keepdim, false}}, {d.input(0)});
   const Derivation::Value before_hidden = d.make("linear", {}, {means, first, d.input(2)});
   const Derivation::Value hidden = d.make(hidden_function, {}, {before_hidden});
   const Derivation::Value before_gate = d.make("linear", {}, {hidden, second, d.input(4)});
@@ -88,10 +89,8 @@ Schema squeeze_excite() {
       .like("x")
       .tensor("bias2", "(c)", Role::constant)
       .like("x")
-      .attribute("hidden", AttributeType::string, std::string("relu"), "f, the function of the first layer",
-                 {"relu", "silu", "hardswish"})
-      .attribute("gate", AttributeType::string, std::string("sigmoid"), "the function of the second layer",
-                 {"sigmoid", "hardsigmoid"})
+      .attribute(attr::hidden, std::string("relu"), "f, the function of the first layer", {"relu", "silu", "hardswish"})
+      .attribute(attr::gate, std::string("sigmoid"), "the function of the second layer", {"sigmoid", "hardsigmoid"})
       .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer;
   schema.gradient = derive;

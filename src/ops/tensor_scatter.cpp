@@ -9,8 +9,8 @@ namespace {
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   const Dims &x = op.in(0).shape, &at = op.in(2).shape;
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), x.size());
-  op.attributes.set("dim", dim);
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], x.size());
+  op.attributes.set(attr::dim, dim);
   check_rank(op, 1, x.size(), x.size());
   const Dims& update = op.in(1).shape;
   for (int i = 0; i < x.size(); ++i)
@@ -36,12 +36,12 @@ Schema tensor_scatter() {
       .like("x")
       .tensor("at", "() or (n), n being x.shape[0]; s64 or s32; at least 0: where the run begins")
       .of(dtypes::indices)
-      .attribute("dim", AttributeType::integer, int64_t(-2), "the dimension; negative counts from the last")
-      .attribute("circular", AttributeType::boolean, false, "go on at the beginning behind the end")
+      .attribute(attr::dim, int64_t(-2), "the dimension; negative counts from the last")
+      .attribute(attr::circular, false, "go on at the beginning behind the end")
       .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer;
   schema.integers = [](const Op& op, int) {
-    const int dim = int(op.attributes.integer("dim"));
+    const int dim = int(op.attributes[attr::dim]);
     const int64_t size = op.in(0).shape[dim], count = op.in(1).shape[dim];
     return std::pair<int64_t, int64_t>(0, std::max<int64_t>(0, size - count));
   };

@@ -6,7 +6,7 @@ namespace {
 
 void infer(Op& op) {
   const Dims& x = op.in(0).shape;
-  std::vector<int64_t> dims = op.attributes.integers("dims");
+  std::vector<int64_t> dims = op.attributes[attr::dims];
   check(op, dims.size() <= size_t(kMaxRank), Code::invalid_argument, "dims has ", dims.size(),
         " values, expected at most ", kMaxRank);
   if (dims.size() < size_t(x.size())) dims.insert(dims.begin(), size_t(x.size()) - dims.size(), 1);
@@ -17,7 +17,7 @@ void infer(Op& op) {
           ", expected at least 0");
     output.push_back(safe_product(op, "the output's size", {dims[size_t(i)], i < added ? 1 : x[i - added]}));
   }
-  op.attributes.set("dims", dims);
+  op.attributes.set(attr::dims, dims);
   add_output(op, output);
 }
 
@@ -28,14 +28,14 @@ Schema tile() {
                 "Returns the shape x.shape[i] * dims[i]; where one of the two is shorter, ones are put before it.\n\n"
                 "Source: semantics of torch.tile and numpy.tile.");
   schema.tensor("x", "any shape, any dtype")
-      .required("dims", AttributeType::integers, "how many times along each dimension, at least 0")
+      .required(attr::dims, "how many times along each dimension, at least 0")
       .result(Result("y").like("x"));
   schema.same_if_alike = true;
   schema.repeats = true;
   schema.infer = infer;
   schema.gradient = [](Derivation& d) {
     const Dims& x = d.op().in(0).shape;
-    const std::vector<int64_t>& times = d.op().attributes.integers("dims");
+    const std::vector<int64_t>& times = d.op().attributes[attr::dims];
     Dims apart;
     std::vector<int64_t> dims;
     for (size_t i = 0; i < times.size(); ++i) {

@@ -7,9 +7,9 @@ namespace {
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   Dims shape = op.in(0).shape;
-  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), shape.size());
-  op.attributes.set("dim", dim);
-  const int64_t k = op.attributes.integer("k");
+  const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], shape.size());
+  op.attributes.set(attr::dim, dim);
+  const int64_t k = op.attributes[attr::k];
   check(op, k >= 0 && k <= shape[int(dim)], Code::invalid_argument, "k is ", k, ", expected 0 to ", shape[int(dim)],
         " (the size of x along dimension ", dim, ")");
   shape[int(dim)] = k;
@@ -26,19 +26,19 @@ Schema topk() {
   schema.tensor("x", "rank at least 1; any dtype but bool")
       .of(dtypes::numbers)
       .batched()
-      .required("k", AttributeType::integer, "how many, up to the size of x along dim")
-      .attribute("dim", AttributeType::integer, int64_t(-1), "the dimension; negative counts from the last")
-      .attribute("largest", AttributeType::boolean, true, "the largest, else the smallest")
-      .attribute("sorted", AttributeType::boolean, true, "in order; False permits any order, which is the same here")
-      .axis("dim")
+      .required(attr::k, "how many, up to the size of x along dim")
+      .attribute(attr::dim, int64_t(-1), "the dimension; negative counts from the last")
+      .attribute(attr::largest, true, "the largest, else the smallest")
+      .attribute(attr::sorted, true, "in order; False permits any order, which is the same here")
+      .axis(attr::dim)
       .result(Result("values").like("x"))
       .result(Result("indices").of(DType::s64));
   schema.other_axes = true;
   schema.gradient = [](Derivation& d) {
     const Op& op = d.op();
     d.give(0, d.make("gather_backward",
-                     attributes_of({{"dim", op.attributes.integer("dim")},
-                                    {"size", op.in(0).shape[int(op.attributes.integer("dim"))]}}),
+                     Attributes{{attr::dim, op.attributes[attr::dim]},
+                                {attr::size, op.in(0).shape[int(op.attributes[attr::dim])]}},
                      {d.gradient(), d.output(1)}));
   };
   schema.infer = infer;

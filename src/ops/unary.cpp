@@ -11,22 +11,22 @@ namespace {
 // Sets the canonical function, alpha and beta, whatever the op calls its parameters.
 void infer(Op& op) {
   const UnaryFunction& function = *find_unary_function(op.schema->name);
-  const auto parameter = [&](const char* name, double none) {
-    return !name || op.attributes.is_none(name) ? none : op.attributes.number(name);
+  const auto parameter = [&](const Key<double>* key, double none) {
+    return key ? op.attributes.find(*key).value_or(none) : none;
   };
-  const double alpha = parameter(function.alpha_name, function.alpha);
-  const double beta = parameter(function.beta_name, function.beta);
+  const double alpha = parameter(function.alpha_key, function.alpha);
+  const double beta = parameter(function.beta_key, function.beta);
   if (function.is(unary::kDivides)) {
-    check_finite(op, function.alpha_name);
-    check(op, alpha != 0, Code::invalid_argument, function.alpha_name, " is 0, expected another number");
-  } else if (function.alpha_name) {
-    check_not_nan(op, function.alpha_name);
+    check_finite(op, *function.alpha_key);
+    check(op, alpha != 0, Code::invalid_argument, *function.alpha_key, " is 0, expected another number");
+  } else if (function.alpha_key) {
+    check_not_nan(op, *function.alpha_key);
   }
-  if (function.beta_name && op.schema->name != "threshold") check_not_nan(op, function.beta_name);
-  if (const AttributeValue* form = op.attributes.find("approximate"))  // of gelu
-    op.attributes.set("function", "gelu_" + std::string(std::get<std::string>(*form) == "tanh" ? "tanh" : "erf"));
-  op.attributes.set("alpha", alpha);
-  op.attributes.set("beta", beta);
+  if (function.beta_key && op.schema->name != "threshold") check_not_nan(op, *function.beta_key);
+  if (const std::string* form = op.attributes.find(attr::approximate))  // of gelu
+    op.attributes.set(attr::function, *form == "tanh" ? "gelu_tanh" : "gelu_erf");
+  op.attributes.set(attr::alpha, alpha);
+  op.attributes.set(attr::beta, beta);
   add_output(op);
 }
 
@@ -39,7 +39,7 @@ Schema unary_op(const char* name, const char* title, const char* source = nullpt
       name, "unary",
       concat(title, ", element by element.\n\ny = ", function->formula, "\n\nReturns the shape of x",
              numeric ? " and its dtype" : ", as bool", ".\n\nSource: ", source ? source : "semantics of torch", "."));
-  schema.constant("function", std::string(function->name))
+  schema.constant(attr::function, std::string(function->name))
       .tensor("x", concat("any shape, ", taken))
       .of(!integers ? dtypes::floats
           : numeric ? dtypes::numbers
@@ -56,18 +56,17 @@ Schema unary_op(const char* name, const char* title, const char* source = nullpt
   if (function->expression)
     schema.expression = [](const Op& op) {
       const Attributes& a = op.attributes;
-      return expression_of(a.text("function"), a.number("alpha"), a.number("beta"));
+      return expression_of(a[attr::function], a[attr::alpha], a[attr::beta]);
     };
   if (numeric)
     schema.gradient = [](Derivation& d) {
       const Attributes& a = d.op().attributes;
-      const std::string& name = a.text("function");
-      const std::string of_result = slope_by_result(name, a.number("alpha"));
+      const std::string& name = a[attr::function];
+      const std::string of_result = slope_by_result(name, a[attr::alpha]);
       // By the result where that serves: then the argument need not be kept, and may be fused away.
       const bool by_result = !of_result.empty() && name != "abs" && name != "clip";
-      d.give(0,
-             d.pointwise(by_result ? of_result : slope_by_argument(name),
-                         {by_result ? d.output() : d.input(0), d.gradient()}, {a.number("alpha"), a.number("beta")}));
+      d.give(0, d.pointwise(by_result ? of_result : slope_by_argument(name),
+                            {by_result ? d.output() : d.input(0), d.gradient()}, {a[attr::alpha], a[attr::beta]}));
     };
   return schema;
 }
@@ -76,48 +75,47 @@ Schema leaky_relu() {
   return unary_op("leaky_relu", "Rectifier with a slope below zero",
                   "A. Maas et al., Rectifier nonlinearities improve "
                   "neural network acoustic models, ICML 2013; alpha is negative_slope")
-      .attribute("negative_slope", AttributeType::number, 0.01, "factor of negative values");
+      .attribute(attr::negative_slope, 0.01, "factor of negative values");
 }
 
 Schema elu() {
   return unary_op("elu", "Exponential linear unit", "D. Clevert et al., arXiv 1511.07289")
-      .attribute("alpha", AttributeType::number, 1.0, "limit at minus infinity, negated");
+      .attribute(attr::alpha, 1.0, "limit at minus infinity, negated");
 }
 
 Schema gelu() {
   Schema schema = unary_op("gelu", "Gaussian error linear unit",
                            "D. Hendrycks, K. Gimpel, arXiv 1606.08415; with approximate=\"tanh\" their approximation "
                            "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))");
-  return schema.attribute("approximate", AttributeType::string, std::string("none"), "\"none\" or \"tanh\"",
-                          {"none", "tanh"});
+  return schema.attribute(attr::approximate, std::string("none"), "\"none\" or \"tanh\"", {"none", "tanh"});
 }
 
 Schema clip() {
   return unary_op("clip", "Values limited to a range",
                   "semantics of torch.clip: with min > max the result is max; "
                   "alpha is min, beta is max")
-      .attribute("min", AttributeType::number, None{}, "smallest result; None: no limit")
-      .attribute("max", AttributeType::number, None{}, "largest result; None: no limit");
+      .attribute(attr::min, None{}, "smallest result; None: no limit")
+      .attribute(attr::max, None{}, "largest result; None: no limit");
 }
 
 Schema softplus() {
   return unary_op("softplus", "Smooth rectifier",
                   "semantics of torch.nn.functional.softplus; alpha stands for the "
                   "parameter beta, beta for threshold")
-      .attribute("beta", AttributeType::number, 1.0, "sharpness, not 0")
-      .attribute("threshold", AttributeType::number, 20.0, "above it the function is x itself");
+      .attribute(attr::beta, 1.0, "sharpness, not 0")
+      .attribute(attr::threshold, 20.0, "above it the function is x itself");
 }
 
 Schema celu() {
   return unary_op("celu", "Continuously differentiable exponential linear unit", "J. Barron, arXiv 1704.07483")
-      .attribute("alpha", AttributeType::number, 1.0, "limit at minus infinity, negated; not 0");
+      .attribute(attr::alpha, 1.0, "limit at minus infinity, negated; not 0");
 }
 
 Schema threshold() {
   return unary_op("threshold", "Values at or below a threshold replaced",
                   "semantics of torch.nn.functional.threshold; alpha is threshold, beta is value")
-      .required("threshold", AttributeType::number, "the largest x that is replaced")
-      .required("value", AttributeType::number, "what replaces it");
+      .required(attr::threshold, "the largest x that is replaced")
+      .required(attr::value, "what replaces it");
 }
 
 PL_REGISTER_OP(leaky_relu);

@@ -108,7 +108,7 @@ inline std::vector<std::vector<double>> evaluate(const Graph& graph, unsigned se
     std::vector<TensorRef> inputs;
     for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : known[size_t(id)]);
     Attributes attributes = node.attributes;
-    attributes.set("layout", std::string("NCHW"));
+    attributes.set(call_option::layout, std::string("NCHW"));
     const auto results = context().run(*node.schema, CallAttributes::parse(attributes), inputs);
     for (size_t k = 0; k < results.size(); ++k) known[size_t(node.outputs[k])] = results[k];
   }
@@ -128,9 +128,7 @@ inline std::string ops_of(const Graph& graph) {
           node.inputs[size_t(index)] != kNoValue)
         text += std::string("+") + name;
     }
-    const AttributeValue* activation = node.attributes.find("activation");
-    if (activation && std::holds_alternative<std::string>(*activation))
-      text += "+" + std::get<std::string>(*activation);
+    if (const std::string* activation = node.attributes.find(attr::activation)) text += "+" + *activation;
   }
   return text;
 }

@@ -19,7 +19,7 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
   const Dims &q = inputs[0].shape, &v = inputs[2].shape;
   const int rank = q.size();
   const int64_t rows = q[rank - 2], width = q[rank - 1], keys = v[rank - 2], columns = v[rank - 1];
-  const double scale = op.attributes.number("scale");
+  const double scale = op.attributes[attr::scale];
   const Array* mask = inputs.size() > 3 && inputs[3].given() ? &inputs[3] : nullptr;
   Array y(op.out().shape);
   Dims heads = q;
@@ -44,7 +44,7 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
         }
         score += mask->values[place];
       }
-      if (op.attributes.flag("is_causal") && key > query) score = -INFINITY;
+      if (op.attributes[attr::is_causal] && key > query) score = -INFINITY;
       scores.push_back(score);
       largest = std::max(largest, score);
     }

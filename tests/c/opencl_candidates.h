@@ -89,9 +89,9 @@ inline double take(const std::vector<unsigned char>& bytes, size_t place, DType 
 }
 
 inline double activated(const Op& op, double x) {
-  if (op.attributes.is_none("activation")) return x;
-  const std::string& name = op.attributes.text("activation");
-  const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
+  if (op.attributes.is_none(attr::activation)) return x;
+  const std::string& name = op.attributes[attr::activation];
+  const double alpha = op.attributes[attr::activation_alpha], beta = op.attributes[attr::activation_beta];
   if (name == "relu") return x < 0 ? 0 : x;
   if (name == "leaky_relu") return x > 0 ? x : alpha * x;
   if (name == "gelu_erf") return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));

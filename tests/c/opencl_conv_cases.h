@@ -31,7 +31,7 @@ inline Array reference(const Op& op, const std::vector<Array>& inputs, bool tran
   Array y(op.out().shape);
   y = widened(y);
   const Geometry g(op);
-  const int64_t groups = op.attributes.integer("groups"), oc = y.shape[1] / groups, ic = x.shape[1] / groups;
+  const int64_t groups = op.attributes[attr::groups], oc = y.shape[1] / groups, ic = x.shape[1] / groups;
   for_each_index(y.shape, [&](const Dims& q, size_t linear) {
     double sum = 0;
     const int64_t group = q[1] / oc;

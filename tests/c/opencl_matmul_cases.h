@@ -55,8 +55,8 @@ inline void check_matmul(Candidates& candidates, const Dims& a, const Dims& b, c
   if (residual.size()) inputs[3] = random_array(residual, dtype, seed++);
   candidates.more = {opencl::list_matmul_local, opencl::list_matmul_mma};
   candidates.check("matmul", attributes, dtype, inputs, [&](const Op& op) {
-    return product(op, inputs[0], inputs[1], inputs[2], inputs[3], op.attributes.flag("transpose_a"),
-                   op.attributes.flag("transpose_b"));
+    return product(op, inputs[0], inputs[1], inputs[2], inputs[3], op.attributes[attr::transpose_a],
+                   op.attributes[attr::transpose_b]);
   });
 }
 

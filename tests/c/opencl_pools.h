@@ -11,7 +11,7 @@ namespace pl::opencl_testing {
 
 inline double pooled(const Op& op, const Input& x, const Dims& out) {
   const int spatial = spatial_rank(op);
-  const bool max = op.attributes.text("mode") == "max";
+  const bool max = op.attributes[attr::mode] == "max";
   Dims kernel;
   double seen = 0, sum = 0, best = -INFINITY, padded = 1;
   for (int axis = 0; axis < spatial; ++axis) {
@@ -32,7 +32,7 @@ inline double pooled(const Op& op, const Input& x, const Dims& out) {
     best = larger(best, at(x, index));
   });
   if (max) return best;
-  return sum / (op.attributes.flag("count_include_pad") ? padded : seen);
+  return sum / (op.attributes[attr::count_include_pad] ? padded : seen);
 }
 
 }  // namespace pl::opencl_testing

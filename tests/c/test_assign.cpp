@@ -190,7 +190,7 @@ Case random_case(Random& random, Device& home, double scale, int count) {
       inputs.push_back(same_shape(other) ? other : inputs[0]);
     } else if (kind == 1) {
       op = "concat";
-      attributes.set("dim", int64_t(1));
+      attributes.set(attr::dim, int64_t(1));
       for (int extra = 1 + random.below(2); extra > 0; --extra) inputs.push_back(pick());
     }
     const ValueId y = c.graph.add(*find_schema(op), attributes, inputs)[0];

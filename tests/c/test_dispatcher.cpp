@@ -175,7 +175,7 @@ TEST("a_forced_policy_is_obeyed") {
   f.cost("test_first", 1, 100, 100);
   for (const char* layout : {"NCHW", "NHWC", "nChw16c"}) {
     Attributes attributes;
-    attributes.set("layout", std::string(layout));
+    attributes.set(call_option::layout, std::string(layout));
     const TensorRef y = f.run("test_first", {f.make(Layout::plain(4))}, CallAttributes::parse(attributes));
     CHECK(y->desc().layout == Layout::parse(layout));
   }
@@ -185,7 +185,7 @@ TEST("per_op_returns_to_plain_and_reorders_every_time") {
   Fixture f;
   f.cost("test_second", 100, 1, 200);
   Attributes attributes;
-  attributes.set("layout", std::string("per-op"));
+  attributes.set(call_option::layout, std::string("per-op"));
   const CallRef per_op = CallAttributes::parse(attributes);
   const TensorRef x = f.make(Layout::plain(4)), w = f.make(Layout::plain(4));
   for (int pass = 0; pass < 2; ++pass) {
@@ -287,7 +287,7 @@ TEST("constants_are_packed_once_per_version") {
   CHECK(packings(x, w) == 0);
   CHECK(packings(x, f.make(Layout::channels_last(4))) == 1);  // by way of the layout that the candidate packs from
   Attributes attributes;
-  attributes.set("layout", std::string("per-op"));
+  attributes.set(call_option::layout, std::string("per-op"));
   const CallRef per_op = CallAttributes::parse(attributes);
   CHECK(packings(x, w, per_op) == 1);  // keeps nothing
   CHECK(packings(x, w, per_op) == 1);
@@ -306,7 +306,7 @@ TEST("packing_in_query") {
   CHECK(json.find("\"reorder_ms\": 0,") != std::string::npos || json.find("\"reorder_ms\":0,") != std::string::npos);
   CHECK(json.find("\"negated\"") != std::string::npos);  // where others name a layout
   Attributes attributes;
-  attributes.set("layout", std::string("per-op"));
+  attributes.set(call_option::layout, std::string("per-op"));
   const std::string costly = f.context->query_json(schema, CallAttributes::parse(attributes), {x, w});
   CHECK(costly.find("\"reorder_ms\": 0,") == std::string::npos);
   CHECK(costly.find("\"reorder_ms\":0,") == std::string::npos);

@@ -60,7 +60,7 @@ TEST("building") {
   CHECK(uses[size_t(w)] == 2);
   const auto consumers = graph.consumers();
   CHECK(consumers[size_t(y)] == std::vector<int32_t>{1, 3, 3});
-  CHECK(graph.op(graph.node(0)).attributes.integers("stride") == (std::vector<int64_t>{1, 1}));
+  CHECK(graph.op(graph.node(0)).attributes[attr::stride] == (std::vector<int64_t>{1, 1}));
 }
 
 TEST("errors") {

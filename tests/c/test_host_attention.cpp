@@ -66,7 +66,7 @@ TEST("attention") {
               [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
                 const int rank = c.q.size();
                 const int64_t keys = c.k[rank - 2], width = c.q[rank - 1], values = c.v[rank - 1], rows = c.q[rank - 2];
-                const double scale = op.attributes.number("scale");
+                const double scale = op.attributes[attr::scale];
                 Values expected;
                 for (int64_t row = 0; row < op.out().elements() / values; ++row) {
                   const int64_t head = row / rows, query = row % rows;
@@ -84,7 +84,7 @@ TEST("attention") {
                       score += inputs[3].values[size_t(
                           (mask_head * mask_rows + (mask_rows > 1 ? query : 0)) * mask_keys + (mask_keys > 1 ? j : 0))];
                     }
-                    const bool hidden = op.attributes.flag("is_causal") && j > query;
+                    const bool hidden = op.attributes[attr::is_causal] && j > query;
                     weights.push_back(hidden ? 0 : std::exp(score));  // small enough for double
                     total += weights.back();
                   }

@@ -22,9 +22,9 @@ Values reference(const Op& op, const Values& x, const Values& weight, const Valu
   const Dims xs = op.in(0).shape, ws = op.in(1).shape, ys = op.out().shape;
   const bool flat = xs.size() == 3;
   const Window columns = window_of(op, flat ? 0 : 1), rows = flat ? Window{1, 1} : window_of(op, 0);
-  const int64_t groups = op.attributes.integer("groups"), group_oc = ws[0] / groups, ic = ws[1];
-  const std::string activation = op.attributes.is_none("activation") ? "" : op.attributes.text("activation");
-  const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
+  const int64_t groups = op.attributes[attr::groups], group_oc = ws[0] / groups, ic = ws[1];
+  const std::string activation = op.attributes.is_none(attr::activation) ? "" : op.attributes[attr::activation];
+  const double alpha = op.attributes[attr::activation_alpha], beta = op.attributes[attr::activation_beta];
   Values result;
   for (int64_t n = 0; n < ys[0]; ++n)
     for (int64_t o = 0; o < ys[1]; ++o)

@@ -25,8 +25,8 @@ TEST("unary") {
                 [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
                   Values expected;
                   for (double v : x.values)
-                    expected.push_back(unary_reference(op.attributes.text("function"), v, op.attributes.number("alpha"),
-                                                       op.attributes.number("beta")));
+                    expected.push_back(unary_reference(op.attributes[attr::function], v, op.attributes[attr::alpha],
+                                                       op.attributes[attr::beta]));
                   expect(expected, 1)(op, y, what);
                 });
       }

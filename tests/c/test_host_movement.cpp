@@ -70,7 +70,7 @@ TEST("pad") {
         const std::string attributes = "pad=" + list(c.pad) + " mode=" + mode + (constant ? " value=1" : "");
         run_all("pad", attributes.c_str(), {x},
                 [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
-                  const auto& begins = op.attributes.integers("begins");
+                  const auto& begins = op.attributes[attr::begins];
                   Values expected;
                   each(op.out().shape, [&](const Dims& index) {
                     Dims source = index;
@@ -211,37 +211,37 @@ TEST("resize") {
   for (const Case& c : cases)
     for (DType dtype : kFloats) {
       const Input x = random_input(dtype, c.shape);
-      run_all(
-          "interpolate", c.attributes, {x}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
-            const auto& scale = op.attributes.numbers("scale");
-            const bool nearest = op.attributes.text("mode") == "nearest", align = op.attributes.flag("align_corners");
-            const int spatial = c.shape.size() - 2;
-            Values expected;
-            each(op.out().shape, [&](const Dims& o) {
-              double sum = 0;
-              for (int corner = 0; corner < (1 << spatial); ++corner) {
-                Dims source = o;
-                double weight = 1;
-                for (int d = 0; d < spatial; ++d) {
-                  const int64_t n = c.shape[2 + d];
-                  const double p = double(o[2 + d]), s = scale[size_t(d)];
-                  if (nearest) {
-                    source[2 + d] = std::min(int64_t(std::floor(float(p) * float(s))), n - 1);
-                    weight *= (corner >> d & 1) ? 0 : 1;
-                    continue;
+      run_all("interpolate", c.attributes, {x},
+              [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+                const auto& scale = op.attributes[attr::scale_floats];
+                const bool nearest = op.attributes[attr::mode] == "nearest", align = op.attributes[attr::align_corners];
+                const int spatial = c.shape.size() - 2;
+                Values expected;
+                each(op.out().shape, [&](const Dims& o) {
+                  double sum = 0;
+                  for (int corner = 0; corner < (1 << spatial); ++corner) {
+                    Dims source = o;
+                    double weight = 1;
+                    for (int d = 0; d < spatial; ++d) {
+                      const int64_t n = c.shape[2 + d];
+                      const double p = double(o[2 + d]), s = scale[size_t(d)];
+                      if (nearest) {
+                        source[2 + d] = std::min(int64_t(std::floor(float(p) * float(s))), n - 1);
+                        weight *= (corner >> d & 1) ? 0 : 1;
+                        continue;
+                      }
+                      const double position = align ? p * s : std::max((p + 0.5) * s - 0.5, 0.0);
+                      const int64_t first = std::min(int64_t(position), n - 1);
+                      const double second_weight = position - double(first);
+                      source[2 + d] = (corner >> d & 1) ? std::min(first + 1, n - 1) : first;
+                      weight *= (corner >> d & 1) ? second_weight : 1 - second_weight;
+                    }
+                    sum += weight * at(x, source);
                   }
-                  const double position = align ? p * s : std::max((p + 0.5) * s - 0.5, 0.0);
-                  const int64_t first = std::min(int64_t(position), n - 1);
-                  const double second_weight = position - double(first);
-                  source[2 + d] = (corner >> d & 1) ? std::min(first + 1, n - 1) : first;
-                  weight *= (corner >> d & 1) ? second_weight : 1 - second_weight;
-                }
-                sum += weight * at(x, source);
-              }
-              expected.push_back(sum);
-            });
-            expect(expected, 1, nearest ? 0 : 2e-6)(op, out, what);
-          });
+                  expected.push_back(sum);
+                });
+                expect(expected, 1, nearest ? 0 : 2e-6)(op, out, what);
+              });
     }
   const Input bytes = random_input(DType::u8, {1, 19, 3, 3}, 0, 200);
   run_all("interpolate", "scale_factor=[1.0,1.0] mode=nearest", {bytes}, expect(bytes.values));

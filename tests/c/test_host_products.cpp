@@ -11,7 +11,7 @@ using namespace pl::host_testing;
 namespace {
 
 double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
-std::vector<int64_t> ints(const Op& op, const char* name) { return op.attributes.integers(name); }
+std::vector<int64_t> ints(const Op& op, const Key<Ints>& key) { return op.attributes[key]; }
 
 TEST("conv") {
   struct Case {
@@ -36,8 +36,9 @@ TEST("conv") {
       run_all(c.name, c.attributes, {x, weight, bias, residual},
               [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
                 const int spatial = c.x.size() - 2;
-                const int64_t groups = op.attributes.integer("groups");
-                const auto stride = ints(op, "stride"), padding = ints(op, "padding"), dilation = ints(op, "dilation");
+                const int64_t groups = op.attributes[attr::groups];
+                const auto stride = ints(op, attr::stride), padding = ints(op, attr::padding),
+                           dilation = ints(op, attr::dilation);
                 Values expected;
                 each(result, [&](const Dims& o) {
                   double sum = bias.values[size_t(o[1])] + at(residual, o);
@@ -54,7 +55,7 @@ TEST("conv") {
                     }
                     sum += at(x, source) * at(weight, w);
                   });
-                  const bool leaky = !op.attributes.is_none("activation");
+                  const bool leaky = !op.attributes.is_none(attr::activation);
                   expected.push_back(leaky && sum < 0 ? sum * 0.1 : sum);
                 });
                 expect(expected, 1, 4e-6)(op, out, what);  // sums in f32 (host/direct) of 20 terms up to 4
@@ -82,8 +83,9 @@ TEST("conv_transpose") {
     run_all(
         c.name, c.attributes, {x, weight}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
           const int spatial = c.x.size() - 2;
-          const int64_t groups = op.attributes.integer("groups"), group_oc = c.weight[1];
-          const auto stride = ints(op, "stride"), padding = ints(op, "padding"), dilation = ints(op, "dilation");
+          const int64_t groups = op.attributes[attr::groups], group_oc = c.weight[1];
+          const auto stride = ints(op, attr::stride), padding = ints(op, attr::padding),
+                     dilation = ints(op, attr::dilation);
           const Dims result = op.out().shape;
           Values expected(size_t(result.product()), 0);
           Dims kernel{group_oc};
@@ -100,7 +102,7 @@ TEST("conv_transpose") {
               expected[size_t(linear(result, target))] += at(x, p) * at(weight, w);
             });
           });
-          if (!op.attributes.is_none("activation"))
+          if (!op.attributes.is_none(attr::activation))
             for (double& value : expected) value = std::max(value, 0.0);
           expect(expected)(op, out, what);
         });
@@ -124,7 +126,7 @@ TEST("matmul") {
   for (const Case& c : cases) {
     const Input a = random_input(DType::f32, c.a), b = random_input(DType::f32, c.b);
     run_all("matmul", c.attributes, {a, b}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
-      const bool ta = op.attributes.flag("transpose_a"), tb = op.attributes.flag("transpose_b");
+      const bool ta = op.attributes[attr::transpose_a], tb = op.attributes[attr::transpose_b];
       const int ra = c.a.size(), rb = c.b.size();
       const int64_t depth = ra == 1 ? c.a[0] : c.a[ra - (ta ? 2 : 1)];
       Values expected;
@@ -143,7 +145,7 @@ TEST("matmul") {
         double sum = 0;
         for (int64_t k = 0; k < depth; ++k)
           sum += at(a, index(c.a, row, k, ta, true)) * at(b, index(c.b, k, column, tb, false));
-        expected.push_back(op.attributes.is_none("activation") ? sum : std::max(sum, 0.0));
+        expected.push_back(op.attributes.is_none(attr::activation) ? sum : std::max(sum, 0.0));
       });
       expect(expected)(op, out, what);
     });
@@ -165,8 +167,8 @@ TEST("matmul by blocks") {
                         {{3, 41, 40}, {40, 33}, ""},
                         {{2, 1, 41, 40}, {3, 40, 33}, ""}};
   for (const Case& c : cases) {
-    const bool ta = Attributes::parse(c.attributes).find("transpose_a"),
-               tb = Attributes::parse(c.attributes).find("transpose_b");
+    const bool ta = Attributes::parse(c.attributes).has(attr::transpose_a),
+               tb = Attributes::parse(c.attributes).has(attr::transpose_b);
     const int ra = c.a.size(), rb = c.b.size();
     const int64_t depth = c.a[ra - (ta ? 2 : 1)], columns = c.b[rb - (tb ? 2 : 1)];
     Dims y;
@@ -195,7 +197,7 @@ TEST("matmul by blocks") {
                 for (int64_t k = 0; k < depth; ++k)
                   sum += at(a, ta ? index(c.a, k, o[last - 1]) : index(c.a, o[last - 1], k)) *
                          at(b, tb ? index(c.b, o[last], k) : index(c.b, k, o[last]));
-                expected.push_back(op.attributes.is_none("activation") ? sum : std::max(sum, 0.0));
+                expected.push_back(op.attributes.is_none(attr::activation) ? sum : std::max(sum, 0.0));
               });
               expect(expected, 1, 1e-6 * double(depth))(op, out, what);
             });

@@ -53,7 +53,7 @@ TEST("reduce") {
           const bool product = name == "prod";
           const Input x = product ? random_input(dtype, shape, 0.97, 1.03) : random_input(dtype, shape);
           run_all(name.c_str(), text, {x}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
-            const auto& dims = op.attributes.integers("dim");
+            const auto& dims = op.attributes[attr::dim_ints];
             const double start = product ? 1 : name == "amax" ? -infinity : name == "amin" ? infinity : 0;
             Values expected = reduced(op, x, dims, start, [&](double a, double b) {
               if (product) return a * b;
@@ -95,8 +95,8 @@ TEST("arg_reduce") {
         Input x = random_input(dtype, {3, 19, 4, 5}, -2, 2);  // many equal integers
         if (dtype == DType::f32) x.values[77] = x.values[200] = kNaN;
         run_all(name, text, {x}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
-          const bool all = op.attributes.is_none("dim"), largest = std::string(name) == "argmax";
-          const int dim = all ? 0 : int(op.attributes.integer("dim"));
+          const bool all = op.attributes.is_none(attr::dim), largest = std::string(name) == "argmax";
+          const int dim = all ? 0 : int(op.attributes[attr::dim]);
           const auto beats = [&](double a, double b) {
             if (std::isnan(b)) return false;
             return std::isnan(a) || (largest ? a > b : a < b);
@@ -282,10 +282,10 @@ TEST("pool") {
               size[d] = ((o[2 + d] + 1) * in + count - 1) / count - first[2 + d];
             } else {
               first[2 + d] =
-                  o[2 + d] * op.attributes.integers("stride")[size_t(d)] - op.attributes.integers("padding")[size_t(d)];
-              size[d] = op.attributes.integers("kernel_size")[size_t(d)];
-              step[d] = op.attributes.integers("dilation")[size_t(d)];
-              const int64_t end = in + op.attributes.integers("padding")[size_t(spatial + d)];
+                  o[2 + d] * op.attributes[attr::stride][size_t(d)] - op.attributes[attr::padding][size_t(d)];
+              size[d] = op.attributes[attr::kernel_size][size_t(d)];
+              step[d] = op.attributes[attr::dilation][size_t(d)];
+              const int64_t end = in + op.attributes[attr::padding][size_t(spatial + d)];
               full *= double(std::min(first[2 + d] + size[d], end) - first[2 + d]);
             }
           }
@@ -298,7 +298,7 @@ TEST("pool") {
             inside += 1;
             value = maximum ? std::max(value, at(x, source)) : value + at(x, source);
           });
-          const bool padded = !adaptive && op.attributes.flag("count_include_pad");
+          const bool padded = !adaptive && op.attributes[attr::count_include_pad];
           expected.push_back(maximum ? value : value / (padded ? full : inside));
         });
         expect(expected, 2, 2e-6)(op, out, what);
@@ -338,7 +338,7 @@ TEST("pointwise") {
                dims)
                   .c_str(),
               {a, b}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
-                const auto& reduced_dims = op.attributes.integers("dim");
+                const auto& reduced_dims = op.attributes[attr::dim_ints];
                 Input product = a, square = a;
                 int64_t i = 0;
                 each(shape, [&](const Dims& index) {

@@ -285,10 +285,10 @@ TEST("threads_freeze_and_run") {
 
 TEST("options_exclude_each_other") {
   Attributes attributes;
-  attributes.set("tune", std::string("live"));
+  attributes.set(Key<std::string>("tune"), "live");
   CHECK(PlanOptions::parse(attributes).live);
   CHECK(PlanOptions::parse(attributes).tuning == Tuning::automatic);
-  attributes.set("seconds", 2.0);
+  attributes.set(Key<double>("seconds"), 2.0);
   std::string said;
   try {
     PlanOptions::parse(attributes);

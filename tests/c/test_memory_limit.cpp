@@ -15,10 +15,13 @@ namespace {
 
 constexpr size_t kWeight = 64 << 10, kWide = 4 * kWeight;  // bytes of a weight as it is given, and packed
 
+// Makes each op another one; no op of the library has it.
+constexpr Key<int64_t> kNumber{"number"};
+
 // y = x, with a weight that two implementations read: "plain" as it lies, "wide" in a form of four times the bytes.
 Schema make_weighty() {
   Schema schema("test_weighty", "test_weighty", "y = x");
-  schema.tensor("x", "any").tensor("w", "any").attribute("number", AttributeType::integer, int64_t(0), "of the op");
+  schema.tensor("x", "any").tensor("w", "any").attribute(kNumber, int64_t(0), "of the op");
   schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
   return schema;
 }
@@ -75,7 +78,7 @@ Graph weighty_graph(Context& context, bool same_weight) {
       w = graph.constant("w" + std::to_string(k), weight);
     }
     Attributes attributes;
-    attributes.set("number", int64_t(k));
+    attributes.set(kNumber, int64_t(k));
     x = graph.add(*find_schema("test_weighty"), attributes, {x, w}, "op" + std::to_string(k))[0];
     const EntryRef entry = context.catalog().entry(graph.op(graph.node(size_t(k))), context.device("cpu"), 1);
     for (const Way& way : entry->ways)

@@ -47,7 +47,7 @@ const Known kKnown[] = {
 Op conv(const Known& known) {
   Attributes attributes;
   const int64_t pad = known.window / 2;
-  attributes.set("padding", std::vector<int64_t>{pad, pad, pad, pad});
+  attributes.set(attr::padding, std::vector<int64_t>{pad, pad, pad, pad});
   const auto half = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f16, Dims(shape)); };
   return make_op(*find_schema("conv2d"), attributes,
                  {half({16, known.channels, known.side, known.side}),

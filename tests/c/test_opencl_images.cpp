@@ -72,8 +72,8 @@ void test_resize() {
       run(
           "interpolate", c.attributes, {x},
           [&](const Op& op, const Dims& o) {
-            const auto& scale = op.attributes.numbers("scale");
-            const bool align = op.attributes.flag("align_corners");
+            const auto& scale = op.attributes[attr::scale_floats];
+            const bool align = op.attributes[attr::align_corners];
             const int spatial = c.shape.size() - 2;
             double sum = 0;
             for (int corner = 0; corner < (1 << spatial); ++corner) {
@@ -153,7 +153,7 @@ void test_pad(const char* mode) {
       for (size_t i = 0; i < c.pad.size(); ++i) attributes += (i ? "," : "") + std::to_string(c.pad[i]);
       attributes += concat("] mode=", mode, constant ? concat(" value=", value) : "");
       run("pad", attributes, {x}, [&](const Op& op, const Dims& index) {
-        const auto& begins = op.attributes.integers("begins");
+        const auto& begins = op.attributes[attr::begins];
         Dims source = index;
         bool inside = true;
         for (int d = 0; d < index.size(); ++d) {
@@ -214,7 +214,7 @@ void test_batch_norm() {
             "batch_norm", full ? "activation=relu eps=0.01" : "", inputs,
             [&](const Op& op, const Dims& index) {
               const Dims c{index[1]};
-              const double x = at(inputs[0], index), eps = op.attributes.number("eps");
+              const double x = at(inputs[0], index), eps = op.attributes[attr::eps];
               double y = (x - at(inputs[1], c)) / std::sqrt(at(inputs[2], c) + eps);
               if (!full) return y;
               y = y * at(inputs[3], c) + at(inputs[4], c);

@@ -36,7 +36,7 @@ TEST("all") {
   const DType f32 = DType::f32;
   for (const char* text : {"transpose_a=true", "transpose_b=true", "transpose_a=true transpose_b=true"}) {
     const Attributes attributes = Attributes::parse(text);
-    const bool ta = attributes.has("transpose_a"), tb = attributes.has("transpose_b");
+    const bool ta = attributes.has(attr::transpose_a), tb = attributes.has(attr::transpose_b);
     check_matmul(candidates, ta ? Dims{40, 35} : Dims{35, 40}, tb ? Dims{24, 40} : Dims{40, 24}, text, 24, f32);
     check_matmul(candidates, ta ? Dims{3, 1, 9, 5} : Dims{3, 1, 5, 9}, tb ? Dims{2, 7, 9} : Dims{2, 9, 7}, text, 7,
                  f32);

@@ -102,7 +102,7 @@ void check_math(opencl::OpenclDevice& device) {
   check_op(make_op(*find_schema("conv_transpose2d"), {}, {x, tensor({32, 64, 3, 3}), {}}),
            opencl::list_conv_transpose_mma);
   Attributes window;
-  window.set("kernel_size", std::vector<int64_t>{3, 3});
+  window.set(attr::kernel_size, std::vector<int64_t>{3, 3});
   check_op(make_op(*find_schema("conv2d_backward_weights"), window, {x, tensor({2, 64, 6, 6})}),
            opencl::list_conv_backward_weights_turned);
 }

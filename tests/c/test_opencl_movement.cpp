@@ -22,9 +22,9 @@ TEST("resize") {
             double weight = 1;
             Dims index = out;
             for (int d = 0; d < in.size(); ++d) {
-              const auto scale = float(op.attributes.numbers("scale")[size_t(d)]);
+              const auto scale = float(op.attributes[attr::scale_floats][size_t(d)]);
               const auto q = float(out[2 + d]);
-              float s = op.attributes.flag("align_corners") ? q * scale : std::max((q + 0.5f) * scale - 0.5f, 0.0f);
+              float s = op.attributes[attr::align_corners] ? q * scale : std::max((q + 0.5f) * scale - 0.5f, 0.0f);
               if (!linear) s = std::floor(q * scale);
               const int64_t low = std::min(int64_t(s), in[d] - 1);
               const double high = linear ? std::min(double(s) - double(low), 1.0) : 0;
@@ -102,13 +102,13 @@ TEST("reorder_pieces") {
 TEST("pad") {
   const auto check = [](const char* attributes, const Input& x) {
     run("pad", attributes, {x}, [&](const Op& op, const Dims& out) {
-      const std::string mode = op.attributes.text("mode");
+      const std::string mode = op.attributes[attr::mode];
       Dims index = out;
       for (int d = 0; d < out.size(); ++d) {
         const int64_t size = x.desc.shape[d];
         int64_t& s = index[d];
-        s -= op.attributes.integers("begins")[size_t(d)];
-        if (mode == "constant" && (s < 0 || s >= size)) return op.attributes.number("value");
+        s -= op.attributes[attr::begins][size_t(d)];
+        if (mode == "constant" && (s < 0 || s >= size)) return op.attributes[attr::value];
         if (mode == "reflect") s = s < 0 ? -s : s >= size ? 2 * (size - 1) - s : s;
         if (mode == "replicate") s = std::min(std::max<int64_t>(s, 0), size - 1);
       }

@@ -159,7 +159,7 @@ TEST("squeeze_excite") {
                                     random_input(dtype, shape(c, squeezed), -1, 1), random_input(dtype, {c})};
     Values gates;
     const Op op = op_of("squeeze_excite", attributes, inputs);
-    const bool silu = op.attributes.text("hidden") == "silu", hard = op.attributes.text("gate") == "hardsigmoid";
+    const bool silu = op.attributes[attr::hidden] == "silu", hard = op.attributes[attr::gate] == "hardsigmoid";
     for (int64_t image = 0; image < n; ++image) {
       Values means(size_t(c), 0.0), hidden;
       for (int64_t e = 0; e < c * positions; ++e)

@@ -21,15 +21,14 @@ TEST("unary") {
       const Dims shape = schema->name == "exp" ? Dims{2, 9, 3, 5} : Dims{90};
       if (!is_floating(dtype) && !find_unary_function(schema->name)->is(unary::kIntegers)) continue;
       const Input x = random_input(dtype, shape, low, high);
-      run_all_opencl(
-          schema->name.c_str(), attributes_of(name), {x},
-          [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
-            Values expected;
-            for (double v : x.values)
-              expected.push_back(unary_reference(op.attributes.text("function"), v, op.attributes.number("alpha"),
-                                                 op.attributes.number("beta")));
-            expect(expected, 4, 2e-6)(op, y, what);
-          });
+      run_all_opencl(schema->name.c_str(), attributes_of(name), {x},
+                     [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+                       Values expected;
+                       for (double v : x.values)
+                         expected.push_back(unary_reference(op.attributes[attr::function], v,
+                                                            op.attributes[attr::alpha], op.attributes[attr::beta]));
+                       expect(expected, 4, 2e-6)(op, y, what);
+                     });
     }
   }
   for (DType dtype : {DType::f16, DType::bf16, DType::s8, DType::u8, DType::s64}) {
@@ -105,9 +104,9 @@ TEST("binary") {
 
 // The reduction of every op of the kind, in double.
 Values reduced(const Op& op, const Input& x) {
-  const std::string name = op.attributes.text("function");
+  const std::string name = op.attributes[attr::function];
   std::vector<bool> gone(size_t(x.desc.rank()));
-  for (int64_t d : op.attributes.integers("dim")) gone[size_t(d)] = true;
+  for (int64_t d : op.attributes[attr::dim_ints]) gone[size_t(d)] = true;
   Dims kept;
   for (int d = 0; d < x.desc.rank(); ++d)
     if (!gone[size_t(d)]) kept.push_back(x.desc.shape[d]);

@@ -67,7 +67,7 @@ TEST("adaptive_pool") {
             best = larger(best, at(x, index));
             ++count;
           });
-          return op.attributes.text("mode") == "max" ? best : sum / count;
+          return op.attributes[attr::mode] == "max" ? best : sum / count;
         },
         4, 1e-6);
   };

@@ -12,7 +12,7 @@ SETUP() { unoptimised_on_pocl(); }
 TEST("arg_reduce") {
   const auto check = [](const char* name, const char* attributes, const Input& x, int dim) {
     run(name, attributes, {x}, [&](const Op& op, const Dims& out) {
-      const bool keep = op.attributes.flag("keepdim"), min = std::string(name) == "argmin";
+      const bool keep = op.attributes[attr::keepdim], min = std::string(name) == "argmin";
       double best = kNan, place = -1;
       int64_t e = 0;
       each(x.desc.shape, [&](const Dims& index) {

@@ -15,9 +15,12 @@ using namespace pl::testing;
 
 namespace {
 
+// Makes each op another one; no op of the library has it.
+constexpr Key<int64_t> kNumber{"number"};
+
 Schema make_counted() {
   Schema schema("test_counted", "test_counted", "y = x");
-  schema.tensor("x", "any").attribute("number", AttributeType::integer, int64_t(0), "makes each op another one");
+  schema.tensor("x", "any").attribute(kNumber, int64_t(0), "makes each op another one");
   schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
   return schema;
 }
@@ -41,7 +44,7 @@ class CountedProvider : public Provider {
   bool compiles() const override { return true; }
   void list(const Op& op, Device&, CandidateList& out) override {
     if (op.schema->kind != "test_counted") return;
-    const int number = int(op.attributes.integer("number"));
+    const int number = int(op.attributes[kNumber]);
     for (int way = 0; way < kWays; ++way) {
       Candidate candidate;
       candidate.provider = "counted";
@@ -85,7 +88,7 @@ TEST("all") {
   ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {4, 16}));
   for (int i = 0; i < kOps; ++i) {
     Attributes attributes;
-    attributes.set("number", int64_t(i));
+    attributes.set(kNumber, int64_t(i));
     x = graph.add(*find_schema("test_counted"), attributes, {x}, concat("op", i))[0];
   }
   graph.output(x, "y", std::nullopt);

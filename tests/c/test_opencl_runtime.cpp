@@ -69,7 +69,7 @@ void run_reorder(OpenclDevice& device, Device& where, const TensorDesc& from, co
   const Schema* schema = find_schema("reorder");
   REQUIRE(schema != nullptr);
   Attributes attributes;
-  attributes.set("target", to.layout.generic_str());
+  attributes.set(attr::target, to.layout.generic_str());
   const Op op = make_op(*schema, attributes, {from});
   const auto* list = OpTable<OpenclTable, OpenclList>::instance().find("reorder");
   REQUIRE(list != nullptr);

@@ -17,10 +17,13 @@ using namespace pltest;
 
 namespace {
 
+// Makes each op another one; no op of the library has it.
+constexpr Key<int64_t> kNumber{"number"};
+
 // y = x after some work: by "swift" as good as none, by "tardy" of a quarter of a millisecond.
 Schema make_work() {
   Schema schema("test_work", "test_work", "y = x");
-  schema.tensor("x", "any").attribute("number", AttributeType::integer, int64_t(0), "makes each op another one");
+  schema.tensor("x", "any").attribute(kNumber, int64_t(0), "makes each op another one");
   schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
   return schema;
 }
@@ -72,7 +75,7 @@ class WorkProvider : public Provider {
         out.add(candidate);
       }
     if (op.schema->kind != "test_work") return;
-    if (op.attributes.integer("number") == 100) {
+    if (op.attributes[kNumber] == 100) {
       for (const size_t bytes : {size_t(1) << 20, size_t(1) << 16, size_t(0)}) {
         Candidate candidate = work(op, "work", bytes == 0 ? "frugal" : bytes > 1 << 16 ? "lavish" : "modest", 1);
         candidate.workspace_bytes = bytes;
@@ -119,7 +122,7 @@ Graph chain_of(int ops) {
   ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {4, 16}));
   for (int i = 0; i < ops; ++i) {
     Attributes attributes;
-    attributes.set("number", int64_t(i));
+    attributes.set(kNumber, int64_t(i));
     x = graph.add(*find_schema("test_work"), attributes, {x}, "work" + std::to_string(i))[0];
   }
   graph.output(x, "y", std::nullopt);
@@ -170,7 +173,7 @@ TEST("noise_buys_no_reorders") {
   ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {1, 16, 4, 4}));
   for (int i = 0; i < 8; ++i) {
     Attributes attributes;
-    attributes.set("number", int64_t(i));
+    attributes.set(kNumber, int64_t(i));
     x = graph.add(*find_schema("test_either"), attributes, {x}, "work" + std::to_string(i))[0];
   }
   graph.output(x, "y", std::nullopt);
@@ -202,7 +205,7 @@ TEST("a_memory_limit_takes_lighter_ways") {
   const auto context = context_without_disk();
   Graph graph;
   Attributes attributes;
-  attributes.set("number", int64_t(100));
+  attributes.set(kNumber, int64_t(100));
   ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {1, 256}));
   for (int i = 0; i < 3; ++i) x = graph.add(*find_schema("test_work"), attributes, {x}, "work" + std::to_string(i))[0];
   graph.output(x, "y", std::nullopt);

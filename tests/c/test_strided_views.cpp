@@ -85,7 +85,7 @@ int check(const char* name, const std::string& attributes, const std::vector<Dim
     values.push_back(shapes[i].size() ? passes::numbers_of(*dense.back()) : std::vector<double>());
   }
   Attributes call = Attributes::parse(attributes);
-  call.set("layout", std::string("NCHW"));
+  call.set(call_option::layout, std::string("NCHW"));
   const auto expected = passes::numbers_of(*context().run(*schema, CallAttributes::parse(call), dense)[0]);
   if (from) op.inputs[0] = source.view;
   if (to) op.outputs[0] = target.view;

@@ -240,7 +240,7 @@ TEST("merge_views") {
         std::vector<int64_t> dims;
         for (int d = 0; d < now.size(); ++d) dims.push_back(d);
         std::shuffle(dims.begin(), dims.end(), random);
-        attributes.set("dims", dims);
+        attributes.set(attr::dims, dims);
         v = r.graph.add(*find_schema("permute"), attributes, {v})[0];
       } else {  // prime factors in their order, joined at random, with ones
         std::vector<int64_t> sizes = {1};
@@ -257,7 +257,7 @@ TEST("merge_views") {
             sizes.back() *= prime;
         }
         if (random() % 3) std::shuffle(sizes.begin(), sizes.end(), random);
-        attributes.set("shape", sizes);
+        attributes.set(attr::shape, sizes);
         v = r.graph.add(*find_schema("reshape"), attributes, {v})[0];
       }
     }

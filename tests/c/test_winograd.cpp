@@ -25,8 +25,8 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 // The definition.  `largest`: the largest magnitude before the activation, of which none here is much steeper than one.
 Values convolution(const Op& op, const std::vector<Input>& inputs, double* largest = nullptr) {
   const Dims &x = op.in(0).shape, &y = op.out().shape;
-  const auto padding = op.attributes.integers("padding");
-  const std::string activation = op.attributes.is_none("activation") ? "" : op.attributes.text("activation");
+  const auto padding = op.attributes[attr::padding];
+  const std::string activation = op.attributes.is_none(attr::activation) ? "" : op.attributes[attr::activation];
   Values result(size_t(y.product()));
   size_t at = 0;
   each(y, [&](const Dims& o) {

@@ -178,7 +178,7 @@ ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dt
             "mask", tensor_of(context, rewriter.desc(mask).dtype, shapes[i], numbers_of(rewriter.constant(mask))));
       } else {
         Attributes attributes;
-        attributes.set("shape", shapes[i].vector());
+        attributes.set(attr::shape, shapes[i].vector());
         mask = rewriter.insert(index, "reshape", attributes, {mask}, "");
       }
     }

@@ -30,7 +30,7 @@ std::optional<CombinedViews> CombinedViews::back_from(Rewriter& rewriter, ValueI
   CombinedViews combined(rewriter.shape(source));
   for (size_t i = nodes.size(); i-- > 0;) {
     const Node& node = rewriter.node(nodes[i]);
-    const bool done = is_permute(node) ? combined.permute(rewriter.op(nodes[i]).attributes.integers("dims"))
+    const bool done = is_permute(node) ? combined.permute(rewriter.op(nodes[i]).attributes[attr::dims])
                                        : combined.reshape(rewriter.shape(node.outputs[0]));
     if (!done) return std::nullopt;
   }
@@ -190,7 +190,7 @@ namespace {
 
 Attributes attributes_of(const CombinedViews::Step& step) {
   Attributes attributes;
-  attributes.set(step.permutes ? "dims" : "shape", step.numbers);
+  attributes.set(step.permutes ? attr::dims : attr::shape, step.numbers);
   return attributes;
 }
 

@@ -23,7 +23,7 @@ std::optional<Affine> affine_of(Rewriter& rewriter, size_t index) {
     if (!rewriter.is_constant(id)) return std::nullopt;
     parts[k] = numbers_of(rewriter.constant(id));
   }
-  const double eps = rewriter.op(index).attributes.number("eps");
+  const double eps = rewriter.op(index).attributes[attr::eps];
   Affine affine;
   for (size_t c = 0; c < parts[0].size(); ++c) {
     const double scale = (parts[2].empty() ? 1 : parts[2][c]) / std::sqrt(parts[1][c] + eps);

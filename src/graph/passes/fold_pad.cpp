@@ -26,7 +26,7 @@ void fold(Rewriter& rewriter, size_t index) {
   if (maximum ? !is_lowest(border->value, op.in(0).dtype) : border->value != 0) return;
 
   const std::vector<int64_t>&begins = border->begins, &ends = border->ends;
-  std::vector<int64_t> padding = op.attributes.integers("padding");
+  std::vector<int64_t> padding = op.attributes[attr::padding];
   const size_t spatial = padding.size() / 2;
   bool own = false, positive = true;
   for (int64_t size : padding) own = own || size != 0;
@@ -40,20 +40,19 @@ void fold(Rewriter& rewriter, size_t index) {
     padding[i + spatial] += ends[i + 2];
   }
   Attributes attributes = node.attributes;
-  attributes.set("padding", padding);
+  attributes.set(attr::padding, padding);
   if (!schema.weighting) {  // pools
     // With ceil_mode the last window may begin in the border, but not in padding.
-    if (op.attributes.flag("ceil_mode")) return;
-    const std::vector<int64_t>&kernel = op.attributes.integers("kernel_size"),
-          &dilation = op.attributes.integers("dilation");
+    if (op.attributes[attr::ceil_mode]) return;
+    const std::vector<int64_t>&kernel = op.attributes[attr::kernel_size], &dilation = op.attributes[attr::dilation];
     for (size_t i = 0; i < spatial; ++i) {
       const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
       if (padding[i] > reach / 2 || padding[i + spatial] > reach / 2) return;
     }
     if (!maximum) {
       // The border was counted; so must the padding be, which was not if it was the pool's own.
-      if (own && !op.attributes.flag("count_include_pad")) return;
-      attributes.set("count_include_pad", true);
+      if (own && !op.attributes[attr::count_include_pad]) return;
+      attributes.set(attr::count_include_pad, true);
     }
   }
   std::vector<ValueId> inputs = rewriter.inputs(node);

@@ -14,7 +14,7 @@ int run(Graph& graph, Context&) {
     const int before = rewriter.maker(x);
     if (before < 0 || rewriter.uses(x) != 1 || rewriter.has_activation(size_t(before))) return;
     const Node& first = rewriter.node(size_t(before));
-    if (!takes_attribute(*first.schema, "activation")) return;
+    if (!takes_attribute(*first.schema, attr::activation)) return;
     const Activation activation = activation_of(rewriter.op(index));
     // Others would leave a convolution to a slow implementation.
     if (!find_unary_function(activation.function)->is(unary::kPostOp)) return;

@@ -14,11 +14,11 @@ void as_linear(Rewriter& rewriter, size_t index) {
   const ValueId b = rewriter.input(node, 1);
   if (!rewriter.is_constant(b) || rewriter.shape(b).size() != 2) return;
   const Op op = rewriter.op(index);
-  if (op.attributes.flag("transpose_a")) return;
+  if (op.attributes[attr::transpose_a]) return;
   Attributes attributes;
   copy_activation(node.attributes, attributes);
   std::vector<ValueId> inputs = rewriter.inputs(node);
-  if (!op.attributes.flag("transpose_b")) {
+  if (!op.attributes[attr::transpose_b]) {
     const Tensor& matrix = rewriter.constant(b);
     const TensorRef weight = std::make_shared<Tensor>(view_permuted(matrix.desc(), {1, 0}), matrix.buffer());
     inputs[kWeight] = rewriter.add_constant(rewriter.graph().value(b).name + ".transposed", weight);

@@ -19,8 +19,8 @@ std::optional<Part> part_of(Rewriter& rewriter, size_t index) {
   const Dims &from = op.in(0).shape, &to = op.out().shape;
   for (int d = 0; d < from.size(); ++d)
     if (d != 1 && from[d] != to[d]) return std::nullopt;
-  if (op.attributes.integers("steps")[1] != 1) return std::nullopt;
-  return Part{op.attributes.integers("starts")[1], to[1], rewriter.node(index).outputs[0]};
+  if (op.attributes[attr::steps][1] != 1) return std::nullopt;
+  return Part{op.attributes[attr::starts][1], to[1], rewriter.node(index).outputs[0]};
 }
 
 // The slices that use a value, in order, if nothing else does and they tile its channels; else none.
@@ -43,19 +43,19 @@ std::vector<Part> parts_of(Rewriter& rewriter, ValueId id, const std::vector<int
 
 void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
   const Node& node = rewriter.node(index);
-  if (!is_channel_shuffle(node) || rewriter.op(index).attributes.integer("groups") != 2) return;
+  if (!is_channel_shuffle(node) || rewriter.op(index).attributes[attr::groups] != 2) return;
   const int before = sole_maker(rewriter, rewriter.input(node, 0), is_concat);
   if (before < 0) return;
   const std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(size_t(before)));
   if (inputs.size() != 2 || rewriter.shape(inputs[0]) != rewriter.shape(inputs[1])) return;
-  if (rewriter.op(size_t(before)).attributes.integer("dim") != 1) return;
+  if (rewriter.op(size_t(before)).attributes[attr::dim] != 1) return;
   const ValueId z = node.outputs[0];
   std::vector<Part> parts = parts_of(rewriter, z, consumers[size_t(z)]);
   if (parts.empty()) parts = {{0, rewriter.shape(z)[1], z}};
   std::vector<int64_t> sections;
   for (const Part& part : parts) sections.push_back(part.count);
   Attributes attributes;
-  attributes.set("sections", sections);
+  attributes.set(attr::sections, sections);
   const std::vector<ValueId> results = rewriter.insert_all(index, "interleave", attributes, inputs, node.name);
   for (size_t k = 0; k < parts.size(); ++k) rewriter.redirect(parts[k].value, results[k]);
 }

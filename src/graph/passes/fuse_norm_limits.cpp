@@ -23,11 +23,11 @@ std::optional<Limits> limits_of(const Op& op) {
 
 // Whether this pointwise op passes its input 1 on where input 0, the argument or the result, lies between the limits.
 bool is_slope(const Op& op, const Limits& limits) {
-  const std::string& text = op.attributes.text("expressions");
+  const std::string& text = op.attributes[attr::expressions];
   if (text == slope_by_result("relu", 0)) return limits.low == 0 && limits.high == kInfinity;
   if (text == slope_by_result("relu6", 0)) return limits.low == 0 && limits.high == 6;
   return text == slope_by_argument("clip") &&
-         op.attributes.numbers("scalars") == std::vector<double>{limits.low, limits.high};
+         op.attributes[attr::scalars] == std::vector<double>{limits.low, limits.high};
 }
 
 void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {

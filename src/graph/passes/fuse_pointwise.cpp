@@ -82,8 +82,8 @@ class Joined {
   const std::vector<ValueId>& inputs() const { return inputs_; }
   Attributes attributes(const std::string& result, DType dtype) {
     statements_.result(0, result);
-    return attributes_of(
-        {{"expressions", statements_.text()}, {"scalars", scalars_}, {"dtype", std::string(name_of(dtype))}});
+    return Attributes{
+        {attr::expressions, statements_.text()}, {attr::scalars, scalars_}, {attr::dtype, std::string(name_of(dtype))}};
   }
 
  private:

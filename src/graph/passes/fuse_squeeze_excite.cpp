@@ -29,7 +29,7 @@ std::optional<size_t> layer(Rewriter& rewriter, ValueId value, const std::vector
   for (int d = 2; d < of_weight.size(); ++d)
     if (of_weight[d] != 1 || of_x[d] != 1) return std::nullopt;
   if (of_weight[0] * of_weight[1] > kMostWeights) return std::nullopt;
-  const std::string& function = node.attributes.text("activation");
+  const std::string& function = node.attributes[attr::activation];
   for (const std::string& known : functions)
     if (function == known) return size_t(index);
   return std::nullopt;
@@ -47,11 +47,11 @@ bool fuse(Rewriter& rewriter, size_t index, size_t k) {
   const int pool = sole_maker(rewriter, rewriter.input(rewriter.node(*first), 0), is_adaptive_pool);
   if (pool < 0) return false;
   const Op pooling = rewriter.op(size_t(pool));
-  if (pooling.attributes.text("mode") != "avg" || rewriter.input(rewriter.node(size_t(pool)), 0) != x) return false;
+  if (pooling.attributes[attr::mode] != "avg" || rewriter.input(rewriter.node(size_t(pool)), 0) != x) return false;
   const Node &one = rewriter.node(*first), &two = rewriter.node(*second);
   Attributes attributes;
-  attributes.set("hidden", one.attributes.text("activation"));
-  attributes.set("gate", two.attributes.text("activation"));
+  attributes.set(attr::hidden, one.attributes[attr::activation]);
+  attributes.set(attr::gate, two.attributes[attr::activation]);
   rewriter.rewrite(index, "squeeze_excite", attributes,
                    {x, rewriter.input(one, kWeight), rewriter.input(one, kBias), rewriter.input(two, kWeight),
                     rewriter.input(two, kBias)});

@@ -91,13 +91,13 @@ class Finder {
     std::vector<int64_t> steps = row_steps(from), dims;
     int64_t first = 0;
     if (slices) {
-      const auto starts = op.attributes.integers("starts"), strides = op.attributes.integers("steps");
+      const auto starts = op.attributes[attr::starts], strides = op.attributes[attr::steps];
       for (size_t d = 0; d < last; ++d) {
         first += starts[d] * steps[d];
         steps[d] *= strides[d];
       }
     } else if (permutes) {
-      dims = op.attributes.integers("dims");
+      dims = op.attributes[attr::dims];
       if (dims[last] != int64_t(last)) return std::nullopt;
     }
     auto rows = find(x);
@@ -116,7 +116,7 @@ class Finder {
  private:
   std::optional<Rows> joined(const Node& node, size_t index) {
     const Dims shape = rewriter_.shape(node.outputs[0]);
-    const int dim = int(rewriter_.op(index).attributes.integer("dim"));
+    const int dim = int(rewriter_.op(index).attributes[attr::dim]);
     int64_t outer = 1;
     for (int d = 0; d < dim; ++d) outer *= shape[d];
     Rows result;
@@ -177,9 +177,9 @@ void gather(Rewriter& rewriter, Context& context, size_t index, const std::vecto
   const TensorRef list = Tensor::allocate(context.host(), TensorDesc::dense(DType::s64, Dims{count}));
   context.write(list, rows->list.data(), rows->list.size() * sizeof(int64_t));
   Attributes flat, along, back;
-  flat.set("shape", std::vector<int64_t>{rewriter.desc(rows->source).elements() / columns, columns});
-  along.set("dim", int64_t(0));
-  back.set("shape", shape.vector());
+  flat.set(attr::shape, std::vector<int64_t>{rewriter.desc(rows->source).elements() / columns, columns});
+  along.set(attr::dim, int64_t(0));
+  back.set(attr::shape, shape.vector());
   const std::string title = node.name;
   const ValueId x = rewriter.insert(index, "reshape", flat, {rows->source}, "");
   const ValueId chosen =

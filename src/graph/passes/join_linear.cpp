@@ -102,7 +102,7 @@ class Joiner {
   Activation activation_before(size_t index) const {
     if (!rewriter_.has_activation(index)) return {};
     const Attributes attributes = rewriter_.op(index).attributes;
-    return {attributes.text("activation"), attributes.number("activation_alpha"), attributes.number("activation_beta")};
+    return {attributes[attr::activation], attributes[attr::activation_alpha], attributes[attr::activation_beta]};
   }
 
   bool has_ways(const Op& op) {
@@ -211,9 +211,9 @@ class Joiner {
     int64_t first = 0;
     for (size_t i = 0; i < group.size(); ++i) {
       const int64_t end = first + weight_shapes[i][0];
-      const Attributes part = attributes_of({{"starts", std::vector<int64_t>{first}},
-                                             {"ends", std::vector<int64_t>{end}},
-                                             {"axes", std::vector<int64_t>{axis}}});
+      const Attributes part = Attributes{{attr::starts, std::vector<int64_t>{first}},
+                                         {attr::ends, std::vector<int64_t>{end}},
+                                         {attr::axes, std::vector<int64_t>{axis}}};
       first = end;
       if (activations[i].function.empty()) {
         rewriter_.rewrite(group[i], "slice", part, {whole});

@@ -62,7 +62,7 @@ ValueId joined(Rewriter& rewriter, size_t index, const std::vector<Part>& parts,
   std::vector<ValueId> values;
   for (const Part& part : parts) values.push_back(part.value);
   Attributes attributes;
-  attributes.set("dim", int64_t(dim));
+  attributes.set(attr::dim, int64_t(dim));
   const ValueId made = rewriter.insert(index, "concat", attributes, values, name);
   const int64_t before = parts.front().begin, after = whole[dim] - parts.back().end;
   if (before == 0 && after == 0) return made;
@@ -70,7 +70,7 @@ ValueId joined(Rewriter& rewriter, size_t index, const std::vector<Part>& parts,
   pad[pad.size() - 2] = before;
   pad.back() = after;
   Attributes around;
-  around.set("pad", pad);
+  around.set(attr::pad, pad);
   return rewriter.insert(index, "pad", around, {made}, name);
 }
 

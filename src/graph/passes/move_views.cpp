@@ -35,7 +35,7 @@ int channel_axis(Rewriter& rewriter, const ViewedProduct& viewed) {
   const Node& view = rewriter.node(viewed.view);
   const Dims &from = rewriter.shape(viewed.y), &to = rewriter.shape(view.outputs[0]);
   if (is_permute(view)) {
-    const std::vector<int64_t> dims = rewriter.op(viewed.view).attributes.integers("dims");
+    const std::vector<int64_t> dims = rewriter.op(viewed.view).attributes[attr::dims];
     return int(std::find(dims.begin(), dims.end(), int64_t(viewed.product.output_axis)) - dims.begin());
   }
   // Of reshapes: those of rows.
@@ -50,26 +50,26 @@ ValueId before_view(Rewriter& rewriter, size_t root, const ViewedProduct& viewed
   const Dims from = rewriter.shape(viewed.y), to = rewriter.shape(view.outputs[0]);
   if (rewriter.desc(z).elements() == 1) {
     Attributes attributes;
-    attributes.set("shape", std::vector<int64_t>{1});
+    attributes.set(attr::shape, std::vector<int64_t>{1});
     return rewriter.insert(root, "reshape", attributes, {z}, "");
   }
   if (rewriter.shape(z) == to) {
     Attributes attributes;
     if (!is_permute(view)) {
-      attributes.set("shape", from.vector());
+      attributes.set(attr::shape, from.vector());
       return rewriter.insert(root, "reshape", attributes, {z}, "");
     }
-    const std::vector<int64_t> dims = rewriter.op(viewed.view).attributes.integers("dims");
+    const std::vector<int64_t> dims = rewriter.op(viewed.view).attributes[attr::dims];
     std::vector<int64_t> inverse(dims.size());
     for (size_t i = 0; i < dims.size(); ++i) inverse[size_t(dims[i])] = int64_t(i);
-    attributes.set("dims", inverse);
+    attributes.set(attr::dims, inverse);
     return rewriter.insert(root, "permute", attributes, {z}, "");
   }
   // Along the channels: as many ones as the product's result needs.
   Dims shape = Dims::filled(from.size(), 1);
   shape[viewed.product.output_axis] = from[viewed.product.output_axis];
   Attributes attributes;
-  attributes.set("shape", shape.vector());
+  attributes.set(attr::shape, shape.vector());
   return rewriter.insert(root, "reshape", attributes, {z}, "");
 }
 
@@ -129,7 +129,7 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   if (!node.schema->by_rows) return;
   const bool normalises = !node.schema->weighting;
   if (!normalises && rewriter.input(node, kResidual) != kNoValue) return;
-  if (normalises && rewriter.op(index).attributes.integers("normalized_shape").size() != 1) return;
+  if (normalises && rewriter.op(index).attributes[attr::normalized_shape].size() != 1) return;
   ValueId source;
   int length;
   const auto combined = CombinedViews::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
@@ -185,7 +185,7 @@ void behind_slice(Rewriter& rewriter, size_t index) {
   int axis = -1;
   for (int d = 0; d < from.size(); ++d) {
     if (from[d] == to[d]) continue;
-    if (axis >= 0 || op.attributes.integers("steps")[size_t(d)] != 1) return;
+    if (axis >= 0 || op.attributes[attr::steps][size_t(d)] != 1) return;
     axis = d;
   }
   if (axis < 0 || combined->dims()[size_t(axis)].size() != 1 || to[axis] == 0) return;
@@ -195,11 +195,11 @@ void behind_slice(Rewriter& rewriter, size_t index) {
   if (!combined->is_outermost(f) || dim != whole.size() - 1) return;
   const auto steps = combined->with_size(f, to[axis]).steps();
   if (!steps) return;
-  const int64_t span = combined->span(f), start = op.attributes.integers("starts")[size_t(axis)] * span;
+  const int64_t span = combined->span(f), start = op.attributes[attr::starts][size_t(axis)] * span;
   Attributes attributes;
-  attributes.set("axes", std::vector<int64_t>{dim});
-  attributes.set("starts", std::vector<int64_t>{start});
-  attributes.set("ends", std::vector<int64_t>{start + to[axis] * span});
+  attributes.set(attr::axes, std::vector<int64_t>{dim});
+  attributes.set(attr::starts, std::vector<int64_t>{start});
+  attributes.set(attr::ends, std::vector<int64_t>{start + to[axis] * span});
   const ValueId part = rewriter.insert(index, "slice", attributes, {source}, node.name);
   rewrite_as_steps(rewriter, index, part, *steps);
 }
@@ -213,7 +213,7 @@ void as_slices(Rewriter& rewriter, size_t index) {
   const auto combined = CombinedViews::back_from(rewriter, x, 3, source, length);
   if (!combined || !made_by(rewriter, source, is_linear)) return;
   const Op op = rewriter.op(index);
-  const int64_t dim = op.attributes.integer("dim");
+  const int64_t dim = op.attributes[attr::dim];
   const std::vector<ValueId> parts = node.outputs;
   const std::string title = node.name;
   int64_t start = 0;
@@ -221,9 +221,9 @@ void as_slices(Rewriter& rewriter, size_t index) {
     const int64_t count = rewriter.shape(part)[int(dim)];
     if (rewriter.uses(part) > 0) {
       Attributes attributes;
-      attributes.set("axes", std::vector<int64_t>{dim});
-      attributes.set("starts", std::vector<int64_t>{start});
-      attributes.set("ends", std::vector<int64_t>{start + count});
+      attributes.set(attr::axes, std::vector<int64_t>{dim});
+      attributes.set(attr::starts, std::vector<int64_t>{start});
+      attributes.set(attr::ends, std::vector<int64_t>{start + count});
       rewriter.redirect(part, rewriter.insert(index, "slice", attributes, {x}, title));
     }
     start += count;

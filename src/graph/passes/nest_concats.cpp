@@ -20,7 +20,7 @@ int run(Graph& graph, Context&) {
     const Node& node = graph.node(i);
     if (!is_concat(node)) continue;
     const int rank = graph.value(node.outputs[0]).desc.rank();
-    int64_t dim = graph.op(node).attributes.integer("dim");
+    int64_t dim = graph.op(node).attributes[attr::dim];
     if (dim < 0) dim += rank;
     const std::vector<ValueId> parts = node.inputs;
     uint64_t hash = hash_mix(17, uint64_t(dim));

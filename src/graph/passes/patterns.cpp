@@ -75,9 +75,9 @@ std::optional<Border> border_of(Rewriter& rewriter, ValueId id) {
   const int index = sole_maker(rewriter, id, is_pad);
   if (index < 0) return std::nullopt;
   const Op op = rewriter.op(size_t(index));
-  if (op.attributes.text("mode") != "constant") return std::nullopt;
-  return Border{rewriter.input(rewriter.node(size_t(index)), 0), op.attributes.integers("begins"),
-                op.attributes.integers("ends"), op.attributes.number("value")};
+  if (op.attributes[attr::mode] != "constant") return std::nullopt;
+  return Border{rewriter.input(rewriter.node(size_t(index)), 0), op.attributes[attr::begins], op.attributes[attr::ends],
+                op.attributes[attr::value]};
 }
 
 }  // namespace pl::passes

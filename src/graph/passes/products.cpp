@@ -49,10 +49,10 @@ std::optional<Product> product_of(Rewriter& rewriter, size_t index) {
   const Dims &x = rewriter.shape(node.inputs[0]), &y = rewriter.shape(node.outputs[0]);
   product.output_axis = weighting.channels < 0 ? y.size() - 1 : weighting.channels;
   product.input_axis = weighting.channels < 0 ? x.size() - 1 : weighting.channels;
-  if (takes_attribute(*node.schema, "groups")) {
+  if (takes_attribute(*node.schema, attr::groups)) {
     const Op op = rewriter.op(index);
-    product.groups = op.attributes.integer("groups");
-    const std::vector<int64_t>& padding = op.attributes.integers("padding");
+    product.groups = op.attributes[attr::groups];
+    const std::vector<int64_t>& padding = op.attributes[attr::padding];
     const auto not_zero = [](int64_t value) { return value != 0; };
     product.padded = product.transposed || std::any_of(padding.begin(), padding.end(), not_zero);
   }

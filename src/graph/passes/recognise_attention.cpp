@@ -53,7 +53,7 @@ Attributes swap_last(int rank) {
   for (int i = 0; i < rank; ++i) dims.push_back(i);
   std::swap(dims[size_t(rank) - 1], dims[size_t(rank) - 2]);
   Attributes attributes;
-  attributes.set("dims", dims);
+  attributes.set(attr::dims, dims);
   return attributes;
 }
 
@@ -100,8 +100,8 @@ std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
   const int index = rewriter.sole_maker(id);
   if (index < 0 || !is_bare(rewriter, size_t(index))) return std::nullopt;
   const Op op = rewriter.op(size_t(index));
-  if (op.attributes.flag("transpose_a")) return std::nullopt;
-  scores.k_transposed = !op.attributes.flag("transpose_b");
+  if (op.attributes[attr::transpose_a]) return std::nullopt;
+  scores.k_transposed = !op.attributes[attr::transpose_b];
   const Node& node = rewriter.node(size_t(index));
   scores.q = without_factor(rewriter, rewriter.input(node, 0), scores.scale);
   scores.k = without_factor(rewriter, rewriter.input(node, 1), scores.scale);
@@ -238,13 +238,13 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   if (!is_bare(rewriter, index)) return;
   const Node& node = rewriter.node(index);
   const Op product = rewriter.op(index);
-  if (product.attributes.flag("transpose_a") || product.attributes.flag("transpose_b")) return;
+  if (product.attributes[attr::transpose_a] || product.attributes[attr::transpose_b]) return;
   const ValueId weights = rewriter.input(node, 0);
   ValueId v = rewriter.input(node, 1);
   const int softmax = softmax_of(rewriter, before_view_of_heads(rewriter, weights));
   if (softmax < 0) return;
   const Op normalise = rewriter.op(size_t(softmax));
-  if (normalise.attributes.integer("dim") != normalise.in(0).rank() - 1) return;
+  if (normalise.attributes[attr::dim] != normalise.in(0).rank() - 1) return;
   std::vector<MaskTerm> found;
   std::vector<Dims> views;
   const auto scores = find_scores(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0), found, views);
@@ -303,7 +303,7 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
     queries = rewriter.insert(index, "mul", Attributes(), {queries, factor}, "");
   const auto seen = [&](ValueId id, const Dims& view) {
     Attributes reshape;
-    reshape.set("shape", viewed_as(view, rewriter.shape(id)).vector());
+    reshape.set(attr::shape, viewed_as(view, rewriter.shape(id)).vector());
     return rewriter.insert(index, "reshape", reshape, {id}, "");
   };
   if (!same_view) {
@@ -311,10 +311,10 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
     keys = seen(keys, used);
   }
   Attributes attributes;
-  attributes.set("scale", scores->scale);
-  if (masking.causal) attributes.set("is_causal", true);
-  if (grouped) attributes.set("enable_gqa", true);
-  if (scores->softcap) attributes.set("softcap", *scores->softcap);
+  attributes.set(attr::scale, scores->scale);
+  if (masking.causal) attributes.set(attr::is_causal, true);
+  if (grouped) attributes.set(attr::enable_gqa, true);
+  if (scores->softcap) attributes.set(attr::softcap, *scores->softcap);
   if (fine == used) {
     rewriter.rewrite(index, "scaled_dot_product_attention", attributes, {queries, keys, v, mask});
     return;
@@ -323,7 +323,7 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   const Dims result = rewriter.shape(node.outputs[0]);
   const ValueId attended = rewriter.insert(index, "scaled_dot_product_attention", attributes, parts, node.name);
   Attributes reshape;
-  reshape.set("shape", result.vector());
+  reshape.set(attr::shape, result.vector());
   rewriter.rewrite(index, "reshape", reshape, {attended});
 }
 
@@ -344,14 +344,14 @@ void before_permute(Rewriter& rewriter, size_t index) {
       if (view < 0 || rewriter.uses(viewed) != 1 || !is_permute(rewriter.node(size_t(view)))) continue;
       const Dims shape = rewriter.shape(id), small = rewriter.shape(factor);
       if (rewriter.shape(viewed) != shape || small == shape) continue;
-      const std::vector<int64_t> dims = rewriter.op(size_t(view)).attributes.integers("dims");
+      const std::vector<int64_t> dims = rewriter.op(size_t(view)).attributes[attr::dims];
       std::vector<int64_t> whole(size_t(shape.size() - small.size()), 1), inverse(dims.size());
       whole.insert(whole.end(), small.begin(), small.end());
       for (size_t i = 0; i < dims.size(); ++i) inverse[size_t(dims[i])] = int64_t(i);
       Attributes reshape, permute, back;
-      reshape.set("shape", whole);
-      permute.set("dims", inverse);
-      back.set("dims", dims);
+      reshape.set(attr::shape, whole);
+      permute.set(attr::dims, inverse);
+      back.set(attr::dims, dims);
       const std::string title = rewriter.node(size_t(product)).name;
       const ValueId seen = rewriter.insert(size_t(product), "reshape", reshape, {factor}, "");
       const ValueId turned = rewriter.insert(size_t(product), "permute", permute, {seen}, "");

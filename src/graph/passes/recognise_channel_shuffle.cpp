@@ -19,11 +19,11 @@ void recognise(Rewriter& rewriter, size_t index) {
   const Dims& split = rewriter.shape(rewriter.node(size_t(first)).outputs[0]);
   if (rewriter.shape(last.outputs[0]) != shape || shape.size() < 2 || split.size() < 3) return;
   if (split[0] != shape[0] || split[1] * split[2] != shape[1]) return;
-  const std::vector<int64_t> dims = rewriter.op(size_t(middle)).attributes.integers("dims");
+  const std::vector<int64_t> dims = rewriter.op(size_t(middle)).attributes[attr::dims];
   for (size_t i = 0; i < dims.size(); ++i)
     if (dims[i] != (i == 1 ? 2 : i == 2 ? 1 : int64_t(i))) return;
   Attributes attributes;
-  attributes.set("groups", split[1]);
+  attributes.set(attr::groups, split[1]);
   rewriter.rewrite(index, "channel_shuffle", attributes, {x});
 }
 

@@ -12,8 +12,8 @@ namespace {
 // The number of last dimensions that a reduction goes over, keeping them; 0 if it goes over others.
 int last_dimensions(Rewriter& rewriter, size_t index) {
   const Op op = rewriter.op(index);
-  if (!op.attributes.flag("keepdim")) return 0;
-  const std::vector<int64_t>& dims = op.attributes.integers("dim");  // sorted
+  if (!op.attributes[attr::keepdim]) return 0;
+  const std::vector<int64_t>& dims = op.attributes[attr::dim_ints];  // sorted
   const int rank = op.in(0).rank();
   for (size_t i = 0; i < dims.size(); ++i)
     if (dims[i] != rank - int64_t(dims.size()) + int64_t(i)) return 0;
@@ -146,14 +146,14 @@ void recognise(Rewriter& rewriter, size_t index) {
     const Dims& shape = rewriter.shape(found->x);
     std::vector<int64_t> last(shape.end() - found->dims, shape.end());
     Attributes attributes;
-    attributes.set("normalized_shape", last);
-    attributes.set("eps", found->eps);
+    attributes.set(attr::normalized_shape, last);
+    attributes.set(attr::eps, found->eps);
     return rewriter.rewrite(index, schema, attributes, {found->x});
   }
 }
 
 bool normalises_rows(const Node& node) {
-  return node.schema->by_rows && takes_attribute(*node.schema, "normalized_shape");
+  return node.schema->by_rows && takes_attribute(*node.schema, attr::normalized_shape);
 }
 
 // layer_norm * weight, layer_norm + bias, rms_norm * weight, with constants or parameters of the normalised shape.
@@ -173,7 +173,7 @@ void take_constant(Rewriter& rewriter, Context&, size_t index) {
     if (adds ? !takes_bias || inputs[2] != kNoValue : inputs[1] != kNoValue || (takes_bias && inputs[2] != kNoValue))
       continue;
     const Op op = rewriter.op(size_t(before));
-    if (rewriter.shape(constant) != Dims(op.attributes.integers("normalized_shape"))) continue;
+    if (rewriter.shape(constant) != Dims(op.attributes[attr::normalized_shape])) continue;
     inputs[adds ? 2 : 1] = constant;
     const Attributes attributes = norm.attributes;
     const std::string name = norm.name, schema = norm.schema->name;

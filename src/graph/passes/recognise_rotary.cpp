@@ -23,13 +23,12 @@ std::optional<Columns> columns_of(Rewriter& rewriter, ValueId id) {
   if (is_slice(node)) {
     const Op op = rewriter.op(size_t(index));
     for (int d = 0; d < last; ++d)
-      if (op.in(0).shape[d] != op.out().shape[d] || op.attributes.integers("steps")[size_t(d)] != 1)
-        return std::nullopt;
-    if (op.attributes.integers("steps")[size_t(last)] != 1) return std::nullopt;
-    columns.start = op.attributes.integers("starts")[size_t(last)];
+      if (op.in(0).shape[d] != op.out().shape[d] || op.attributes[attr::steps][size_t(d)] != 1) return std::nullopt;
+    if (op.attributes[attr::steps][size_t(last)] != 1) return std::nullopt;
+    columns.start = op.attributes[attr::starts][size_t(last)];
     return columns;
   }
-  if (!is_split(node) || rewriter.op(size_t(index)).attributes.integer("dim") != last) return std::nullopt;
+  if (!is_split(node) || rewriter.op(size_t(index)).attributes[attr::dim] != last) return std::nullopt;
   for (ValueId part : node.outputs) {
     if (part == id) return columns;
     columns.start += rewriter.shape(part)[last];
@@ -42,7 +41,7 @@ bool joins_two(Rewriter& rewriter, int index) {
   if (index < 0) return false;
   const Node& node = rewriter.node(size_t(index));
   return node.inputs.size() == 2 &&
-         rewriter.op(size_t(index)).attributes.integer("dim") == rewriter.shape(node.outputs[0]).size() - 1;
+         rewriter.op(size_t(index)).attributes[attr::dim] == rewriter.shape(node.outputs[0]).size() - 1;
 }
 
 // x if the value is x with its halves swapped and the one that comes first then negated.

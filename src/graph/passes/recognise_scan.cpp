@@ -44,7 +44,7 @@ std::optional<Selected> selected(Rewriter& rewriter, ValueId id) {
   }
   if (axes != 1) return std::nullopt;
   found.source = rewriter.input(rewriter.node(size_t(index)), 0);
-  found.place = op.attributes.integers("starts")[size_t(found.axis)];
+  found.place = op.attributes[attr::starts][size_t(found.axis)];
   return found;
 }
 
@@ -99,8 +99,8 @@ std::optional<Loop> loop_of(Rewriter& rewriter, const std::vector<ValueId>& resu
     if (product < 0) return std::nullopt;
     const Node& node = rewriter.node(size_t(product));
     const Op op = rewriter.op(size_t(product));
-    if (node.inputs.size() != 2 || rewriter.has_activation(size_t(product)) || op.attributes.flag("transpose_a") ||
-        op.attributes.flag("transpose_b"))
+    if (node.inputs.size() != 2 || rewriter.has_activation(size_t(product)) || op.attributes[attr::transpose_a] ||
+        op.attributes[attr::transpose_b])
       return std::nullopt;
     const ValueId own = rewriter.input(node, 0);
     const bool last = state == kNoValue;
@@ -131,7 +131,7 @@ void recognise(Rewriter& rewriter, size_t index) {
   if (!is_concat(node) || node.inputs.size() < 2) return;
   const Dims joined = rewriter.shape(node.outputs[0]);
   const std::vector<ValueId> results = rewriter.inputs(node);
-  if (joined.size() != 3 || joined[2] != int64_t(results.size()) || rewriter.op(index).attributes.integer("dim") != 2)
+  if (joined.size() != 3 || joined[2] != int64_t(results.size()) || rewriter.op(index).attributes[attr::dim] != 2)
     return;
   const auto loop = loop_of(rewriter, results);
   if (!loop) return;
@@ -160,7 +160,7 @@ void recognise(Rewriter& rewriter, size_t index) {
   if (rewriter.shape(b) != by_state || rewriter.shape(u) != by_step) return;
   const auto seen = [&](ValueId id, const Dims& shape) {
     Attributes reshape;
-    reshape.set("shape", shape.vector());
+    reshape.set(attr::shape, shape.vector());
     return rewriter.insert(index, "reshape", reshape, {id}, "");
   };
   const std::vector<ValueId> inputs{seen(u, {n, d, steps}), seen(delta, {n, d, steps}), seen(a, {d, states}),

@@ -49,7 +49,7 @@ ValueId unchanged(Rewriter& rewriter, size_t index) {
   if (from.shape != to.shape || from.dtype != to.dtype) return kNoValue;
   if (node.schema->same_if_alike)
     return node.schema->same_only_if.empty() || is_same_if_alike(rewriter.op(index)) ? x : kNoValue;
-  if (is_permute(node)) return keeps_order(from.shape, rewriter.op(index).attributes.integers("dims")) ? x : kNoValue;
+  if (is_permute(node)) return keeps_order(from.shape, rewriter.op(index).attributes[attr::dims]) ? x : kNoValue;
   if (node.schema->idempotent) {
     const int before = rewriter.maker(x);
     if (before >= 0 && rewriter.node(size_t(before)).schema == node.schema) return x;

@@ -43,10 +43,7 @@ bool Rewriter::is_given(ValueId id) const { return id != kNoValue && graph_.valu
 
 int Rewriter::sole_maker(ValueId id) const { return id != kNoValue && uses(id) == 1 ? maker(id) : -1; }
 
-bool Rewriter::has_activation(size_t index) const {
-  const AttributeValue* value = node(index).attributes.find("activation");
-  return value && !std::holds_alternative<None>(*value);
-}
+bool Rewriter::has_activation(size_t index) const { return node(index).attributes.find(attr::activation) != nullptr; }
 
 void Rewriter::use(ValueId id) {
   if (id == kNoValue) return;
@@ -114,31 +111,27 @@ const Schema& schema_of(std::string_view name) {
   return *schema;
 }
 
-bool takes_attribute(const Schema& schema, std::string_view name) {
+bool takes_attribute(const Schema& schema, const AttributeName& name) {
   return std::any_of(schema.parameters.begin(), schema.parameters.end(), [&](const Parameter& parameter) {
-    return parameter.kind == Parameter::Kind::attribute && parameter.name == name;
+    return parameter.kind == Parameter::Kind::attribute && parameter.attribute == name;
   });
 }
 
 bool takes_input(const Schema& schema, std::string_view name) { return schema.input_index(name) >= 0; }
 
 Activation activation_of(const Op& unary) {
-  return {unary.attributes.text("function"), unary.attributes.number("alpha"), unary.attributes.number("beta")};
+  return {unary.attributes[attr::function], unary.attributes[attr::alpha], unary.attributes[attr::beta]};
 }
 
 void set_activation(Attributes& attributes, const Activation& activation) {
-  attributes.set("activation", activation.function);
+  attributes.set(attr::activation, activation.function);
   const UnaryFunction* function = find_unary_function(activation.function);
-  if (function->alpha != activation.alpha) attributes.set("activation_alpha", activation.alpha);
-  if (function->beta != activation.beta) attributes.set("activation_beta", activation.beta);
+  if (function->alpha != activation.alpha) attributes.set(attr::activation_alpha, activation.alpha);
+  if (function->beta != activation.beta) attributes.set(attr::activation_beta, activation.beta);
 }
 
 void copy_activation(const Attributes& from, Attributes& to) {
-  for (const char* key : {"activation", "activation_alpha", "activation_beta"})
-    if (const AttributeValue* value = from.find(key))
-      to.set(key, *value);
-    else
-      to.erase(key);
+  to.take(from, {attr::activation, attr::activation_alpha, attr::activation_beta});
 }
 
 void rewrite_as_unary(Rewriter& rewriter, size_t index, const Activation& activation, ValueId x) {

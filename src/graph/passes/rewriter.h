@@ -82,7 +82,7 @@ int sweep(Graph& graph, Visit&& visit) {
 }
 
 const Schema& schema_of(std::string_view name);  // throws Error(internal) if there is none
-bool takes_attribute(const Schema& schema, std::string_view name);
+bool takes_attribute(const Schema& schema, const AttributeName& name);
 bool takes_input(const Schema& schema, std::string_view name);
 
 // An elementwise function with its parameters: what a unary op computes, and what `activation` applies.

@@ -13,7 +13,7 @@ void shorten(Rewriter& rewriter, size_t index) {
   if (!repeats) return;
   const ValueId own = rewriter.input(*repeats, 0);
   const Dims &from = rewriter.shape(own), &to = rewriter.shape(repeated);
-  const auto dim = int(rewriter.op(index).attributes.integer("dim"));
+  const auto dim = int(rewriter.op(index).attributes[attr::dim]);
   if (from.size() != to.size() || from[dim] != to[dim]) return;
   const Attributes attributes = node.attributes;
   rewriter.rewrite(index, "scatter", attributes, {rewriter.input(node, 0), own, rewriter.input(node, 2)});

@@ -26,8 +26,8 @@ std::optional<Range> channels_of(Rewriter& rewriter, size_t index) {
   const int last = from.size() - 1;
   for (int d = 0; d < last; ++d)
     if (from[d] != to[d]) return std::nullopt;
-  if (to[last] == 0 || op.attributes.integers("steps")[size_t(last)] != 1) return std::nullopt;
-  return Range{op.attributes.integers("starts")[size_t(last)], to[last]};
+  if (to[last] == 0 || op.attributes[attr::steps][size_t(last)] != 1) return std::nullopt;
+  return Range{op.attributes[attr::starts][size_t(last)], to[last]};
 }
 
 // A part of a constant's first dimension, as a view.
@@ -108,11 +108,11 @@ void split_viewed(Rewriter& rewriter, Context& context, size_t index, const std:
     const Dims &from = op.in(0).shape, &to = op.out().shape;
     for (int d = 0; d < from.size(); ++d) {
       if (from[d] == to[d]) continue;
-      if ((axis >= 0 && axis != d) || op.attributes.integers("steps")[size_t(d)] != 1 || to[d] == 0) return;
+      if ((axis >= 0 && axis != d) || op.attributes[attr::steps][size_t(d)] != 1 || to[d] == 0) return;
       axis = d;
     }
     if (axis < 0 || from[axis] == to[axis]) return;
-    ranges.push_back({op.attributes.integers("starts")[size_t(axis)], to[axis]});
+    ranges.push_back({op.attributes[attr::starts][size_t(axis)], to[axis]});
     total += to[axis];
   }
   if (combined->dims()[size_t(axis)].size() != 1) return;

@@ -31,7 +31,7 @@ Described padded(const TensorDesc& tensor, const Layout& layout, int rank) {
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::boolean})) return;
   if (op.in(0).dtype == DType::boolean) return refuse(op, out, "oneDNN has no bool arithmetic");
-  const std::string& name = op.attributes.text("function");
+  const std::string& name = op.attributes[attr::function];
   const Function* function = nullptr;
   for (const Function& entry : kFunctions)
     if (name == entry.name) function = &entry;
@@ -61,7 +61,7 @@ void list(const Op& op, CandidateList& out) {
       if (!small) continue;
       PostOps post_ops;
       if (!post_ops.activation(op)) {
-        lister.reason("oneDNN has no activation " + op.attributes.text("activation"));
+        lister.reason("oneDNN has no activation " + op.attributes[attr::activation]);
         continue;
       }
       const dnnl_primitive_attr_t attributes = post_ops.attributes();

@@ -66,7 +66,7 @@ constexpr int64_t kPageFloats = 1024, kShortRow = 256;
 double reach_by_rows(const Op& op) {
   const Dims& b = op.in(1).shape;
   const int64_t columns = b[b.size() - 1];
-  if (op.attributes.flag("transpose_b") || b.size() < 2 || columns <= kShortRow || (columns & (columns - 1)) == 0)
+  if (op.attributes[attr::transpose_b] || b.size() < 2 || columns <= kShortRow || (columns & (columns - 1)) == 0)
     return 1;
   return columns % kPageFloats == 0 ? kInRowsOfPages : kInRows;
 }
@@ -205,9 +205,9 @@ void PostOps::eltwise(const std::vector<Eltwise>& steps) {
 }
 
 bool PostOps::activation(const Op& op) {
-  if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return true;
-  const auto steps = eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
-                                op.attributes.number("activation_beta"));
+  if (!op.attributes.has(attr::activation) || op.attributes.is_none(attr::activation)) return true;
+  const auto steps = eltwise_of(op.attributes[attr::activation], op.attributes[attr::activation_alpha],
+                                op.attributes[attr::activation_beta]);
   eltwise(steps);
   return !steps.empty();
 }

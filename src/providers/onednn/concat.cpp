@@ -29,7 +29,7 @@ void list(const Op& op, CandidateList& out) {
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {
           return dnnl_concat_primitive_desc_create(pd, cpu_engine(), y.md.get(), int(mds.size()),
-                                                   int(op.attributes.integer("dim")), mds.data(), attributes);
+                                                   int(op.attributes[attr::dim]), mds.data(), attributes);
         },
         bindings);
   }

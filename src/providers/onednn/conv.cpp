@@ -42,7 +42,7 @@ struct Convolution {
     if (with_residual())
       bindings.push_back(accumulate ? post_ops.accumulate(3, y.desc) : post_ops.add(y_md, 3, y.desc));
     if (!post_ops.activation(op)) {
-      lister.reason("oneDNN has no activation " + op.attributes.text("activation"));
+      lister.reason("oneDNN has no activation " + op.attributes[attr::activation]);
       return false;
     }
     MemoryDesc bias;
@@ -77,7 +77,7 @@ struct Convolution {
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &weight = op.in(1);
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   Lister lister(op, out);
   Convolution conv{op, lister, Windows(op), groups, weight.shape.vector(), to_dnnl(x.dtype)};
   if (groups > 1) {

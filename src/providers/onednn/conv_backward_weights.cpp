@@ -9,7 +9,7 @@ void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &grad = op.in(1), &weight = op.out();
   const dnnl_data_type_t type = to_dnnl(x.dtype);
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   Windows windows(op);
   // oneDNN wants the padding that the last window touches.
   for (size_t i = 0; i < windows.ends.size(); ++i) {

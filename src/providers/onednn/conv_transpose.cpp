@@ -19,10 +19,10 @@ Lister::Step post_ops_apart(const Op& op, const Described& y) {
   dnnl_primitive_desc_t made = nullptr;
   Lister::Step step;
   step.arguments = {argument(DNNL_ARG_DST, Source::output, 0, md)};
-  const bool active = !op.attributes.is_none("activation");
+  const bool active = !op.attributes.is_none(attr::activation);
   const std::vector<Eltwise> steps =
-      active ? eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
-                          op.attributes.number("activation_beta"))
+      active ? eltwise_of(op.attributes[attr::activation], op.attributes[attr::activation_alpha],
+                          op.attributes[attr::activation_beta])
              : std::vector<Eltwise>{};
   PostOps post_ops;
   if (op.has(2)) {
@@ -54,9 +54,9 @@ void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &weight = op.in(1);
   const dnnl_data_type_t type = to_dnnl(x.dtype);
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   Windows windows(op);
-  const auto& extra = op.attributes.integers("output_padding");
+  const auto& extra = op.attributes[attr::output_padding];
   for (size_t i = 0; i < extra.size(); ++i) windows.ends[i] -= extra[i];
 
   // Ours is (ic, oc / groups, k...), oneDNN's (g,) oc / g, ic / g, k...
@@ -87,8 +87,7 @@ void list(const Op& op, CandidateList& out) {
     const Described source = describe(x, layout), y = describe(op.out(), layout);
     if (!source || !y) continue;
     PostOps post_ops;
-    if (!post_ops.activation(op))
-      return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
+    if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, source.desc), output(DNNL_ARG_DST, y.desc)};
     MemoryDesc bias;
     if (op.has(2)) {

@@ -169,8 +169,8 @@ bool has(const KnownFault& fault) {
 
 // Whether some tap of the kernel of a convolution meets no input, wherever the window lies.
 static bool has_idle_taps(const Op& op) {
-  const auto &stride = op.attributes.integers("stride"), &dilation = op.attributes.integers("dilation"),
-             &padding = op.attributes.integers("padding"), &kernel = op.attributes.integers("kernel_size");
+  const auto &stride = op.attributes[attr::stride], &dilation = op.attributes[attr::dilation],
+             &padding = op.attributes[attr::padding], &kernel = op.attributes[attr::kernel_size];
   for (int axis = 0; axis < op.in(0).rank() - 2; ++axis) {
     const size_t a = size_t(axis);
     const int64_t in = op.in(0).shape[2 + axis], windows = op.in(1).shape[2 + axis];
@@ -190,7 +190,7 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
   const std::string& kind = op.schema->kind;
   const auto is_by = [&](const char* text) { return implementation.find(text) != std::string_view::npos; };
   if ((kind == "conv" || kind == "conv_transpose") && op.in(0).dtype == DType::bf16 &&
-      (op.in(0).shape[1] / op.attributes.integer("groups")) % 2 == 1 &&
+      (op.in(0).shape[1] / op.attributes[attr::groups]) % 2 == 1 &&
       is_by(op.in(0).rank() == 5 ? "brgconv" : "brgconv:avx512_core_bf16") && has(kOddChannels))
     return &kOddChannels;
   if ((op.schema->name == "log" || op.schema->name == "log_softmax") && op.in(0).dtype == DType::f32 && is_by("jit") &&
@@ -198,18 +198,18 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
     return &kLogarithm;
   if (kind == "conv_backward_weights" && op.in(0).dtype != DType::f32 && has(kTapsOnPadding) && has_idle_taps(op))
     return &kTapsOnPadding;
-  if (kind == "binary" && op.attributes.has("activation") && !op.attributes.is_none("activation") &&
-      op.attributes.text("activation") == "softplus" && has(kSoftplus))
+  if (kind == "binary" && op.attributes.has(attr::activation) && !op.attributes.is_none(attr::activation) &&
+      op.attributes[attr::activation] == "softplus" && has(kSoftplus))
     return &kSoftplus;
   const int zero_point = op.schema->input_index("x_zero_point");
-  if (is_by("brgconv:avx2_vnni") && zero_point >= 0 && op.has(zero_point) && op.attributes.has("padding") &&
+  if (is_by("brgconv:avx2_vnni") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::padding) &&
       has(kPaddedZeroPoint)) {
-    const auto& padding = op.attributes.integers("padding");
+    const auto& padding = op.attributes[attr::padding];
     if (std::any_of(padding.begin(), padding.end(), [](int64_t size) { return size != 0; })) return &kPaddedZeroPoint;
   }
-  if (is_by("jit:avx512_core_amx") && zero_point >= 0 && op.has(zero_point) && op.attributes.has("padding") &&
+  if (is_by("jit:avx512_core_amx") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::padding) &&
       has(kAmxWidePadding)) {
-    const auto &padding = op.attributes.integers("padding"), &dilation = op.attributes.integers("dilation");
+    const auto &padding = op.attributes[attr::padding], &dilation = op.attributes[attr::dilation];
     const TensorDesc& weight = op.in(op.schema->input_index("weight"));
     for (size_t i = 0; i < padding.size(); ++i) {
       const size_t d = i % dilation.size();  // before each dimension, then behind each
@@ -217,13 +217,13 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
       if (2 * padding[i] > reach) return &kAmxWidePadding;
     }
   }
-  if (is_by("gemm_s8u8s32") && zero_point >= 0 && op.has(zero_point) && op.attributes.has("groups") &&
-      op.out().shape[1] / op.attributes.integer("groups") % 16 != 0 && has(kGemmZeroPoint))
+  if (is_by("gemm_s8u8s32") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::groups) &&
+      op.out().shape[1] / op.attributes[attr::groups] % 16 != 0 && has(kGemmZeroPoint))
     return &kGemmZeroPoint;
   if (kind == "conv_transpose" && post_ops && op.out().dtype == DType::f32 &&
       implementation.substr(0, 8) == "brg_conv" && implementation.find("brgconv_strided") != std::string_view::npos &&
       has(kStridedPostOps)) {
-    const auto &stride = op.attributes.integers("stride"), &dilation = op.attributes.integers("dilation");
+    const auto &stride = op.attributes[attr::stride], &dilation = op.attributes[attr::dilation];
     for (size_t i = 0; i + 1 < stride.size(); ++i) {                       // not along the width
       const int64_t every = stride[i] / std::gcd(stride[i], dilation[i]);  // taps between two that meet an input
       if (every > 1 && op.in(1).shape[2 + int(i)] > every) return &kStridedPostOps;

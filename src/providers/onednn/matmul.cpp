@@ -19,7 +19,7 @@ void list_linear(const Op& op, CandidateList& out) {
   if (op.has(2)) bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
   if (op.has(3)) bindings.push_back(post_ops.add(y.get(), 3, plain(op.in(3))));
   Lister lister(op, out);
-  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
+  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
 
   const auto ask_inner_product = [&](const MemoryDesc& weight, Binding binding) {
@@ -87,12 +87,12 @@ void list_matmul(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
   const Dims &a_shape = op.in(0).shape, &b_shape = op.in(1).shape;
-  Matrices a(a_shape, op.attributes.flag("transpose_a")), b(b_shape, op.attributes.flag("transpose_b"));
+  Matrices a(a_shape, op.attributes[attr::transpose_a]), b(b_shape, op.attributes[attr::transpose_b]);
   // A vector is a row on the left, a column on the right.
   if (a_shape.size() == 1) a.insert(0, a.sizes[0]);
   if (b_shape.size() == 1) b.insert(1, 1);
   const int64_t columns = b.sizes.back();
-  if (b.sizes.size() == 2 && a.sizes.size() > 2 && !op.attributes.flag("transpose_a")) {
+  if (b.sizes.size() == 2 && a.sizes.size() > 2 && !op.attributes[attr::transpose_a]) {
     // One matrix for the whole batch: all rows at once.
     const int64_t in = a.sizes.back();
     a.sizes = {op.in(0).elements() / in, in};
@@ -119,7 +119,7 @@ void list_matmul(const Op& op, CandidateList& out) {
   }
   PostOps post_ops;
   if (op.has(3)) bindings.push_back(post_ops.add(y_md.get(), 3, plain(op.in(3))));
-  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
+  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
   Lister lister(op, out);
   lister.walk(

@@ -27,7 +27,7 @@ bool accept(const Op& op, CandidateList& out) {
 dnnl_status_t create_forward(dnnl_primitive_desc_t* pd, const Op& op, const_dnnl_memory_desc_t x,
                              const_dnnl_primitive_attr_t attributes) {
   return dnnl_batch_normalization_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_training, x, x,
-                                                                float(op.attributes.number("eps")), kFlags, attributes);
+                                                                float(op.attributes[attr::eps]), kFlags, attributes);
 }
 
 void list_training(const Op& op, CandidateList& out) {
@@ -51,7 +51,7 @@ void list_training(const Op& op, CandidateList& out) {
 
 void list_backward(const Op& op, CandidateList& out) {
   if (!accept(op, out)) return;
-  if (op.attributes.flag("inverted")) return out.refuse("onednn", op.schema->name + ": takes the variance itself");
+  if (op.attributes[attr::inverted]) return out.refuse("onednn", op.schema->name + ": takes the variance itself");
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout);
@@ -70,7 +70,7 @@ void list_backward(const Op& op, CandidateList& out) {
           if (status != dnnl_success) return status;
           hint.reset(forward);
           return dnnl_batch_normalization_backward_primitive_desc_create(
-              pd, cpu_engine(), dnnl_backward, x.md.get(), x.md.get(), x.md.get(), float(op.attributes.number("eps")),
+              pd, cpu_engine(), dnnl_backward, x.md.get(), x.md.get(), x.md.get(), float(op.attributes[attr::eps]),
               kFlags, forward, attributes);
         },
         {input(DNNL_ARG_SRC, 0, x.desc), input(DNNL_ARG_DIFF_DST, 1, x.desc), input(DNNL_ARG_MEAN, 2, in_f32(op.in(2))),

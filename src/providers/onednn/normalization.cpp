@@ -13,7 +13,7 @@ void list_batch_norm(const Op& op, CandidateList& out) {
   unsigned flags = dnnl_use_global_stats;
   if (op.has(3)) flags |= dnnl_use_scale;
   if (op.has(4)) flags |= dnnl_use_shift;
-  const bool relu = !op.attributes.is_none("activation") && op.attributes.text("activation") == "relu";
+  const bool relu = !op.attributes.is_none(attr::activation) && op.attributes[attr::activation] == "relu";
   if (relu) flags |= dnnl_fuse_norm_relu;
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
@@ -21,7 +21,7 @@ void list_batch_norm(const Op& op, CandidateList& out) {
     if (!x) continue;
     PostOps post_ops;
     if (!relu && !post_ops.activation(op))
-      return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
+      return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, y.desc),
                                   input(DNNL_ARG_MEAN, 1, in_f32(op.in(1))),
@@ -31,8 +31,8 @@ void list_batch_norm(const Op& op, CandidateList& out) {
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {
           return dnnl_batch_normalization_forward_primitive_desc_create(
-              pd, cpu_engine(), dnnl_forward_inference, x.md.get(), y.md.get(), float(op.attributes.number("eps")),
-              flags, attributes);
+              pd, cpu_engine(), dnnl_forward_inference, x.md.get(), y.md.get(), float(op.attributes[attr::eps]), flags,
+              attributes);
         },
         bindings);
   }
@@ -40,11 +40,11 @@ void list_batch_norm(const Op& op, CandidateList& out) {
 }
 
 void list_layer_norm(const Op& op, CandidateList& out) {
-  if (!op.attributes.flag("centred")) return refuse(op, out, "oneDNN 3.2 normalises about the mean only");
+  if (!op.attributes[attr::centred]) return refuse(op, out, "oneDNN 3.2 normalises about the mean only");
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   // The normalised dimensions as one, all others as rows.
   int64_t columns = 1;
-  for (int64_t size : op.attributes.integers("normalized_shape")) columns *= size;
+  for (int64_t size : op.attributes[attr::normalized_shape]) columns *= size;
   const MemoryDesc md = plain_md(to_dnnl(op.in(0).dtype), {op.in(0).elements() / columns, columns});
   unsigned flags = dnnl_normalization_flags_none;
   std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, TensorDesc::dense(op.in(0).dtype, op.in(0).shape)),
@@ -62,7 +62,7 @@ void list_layer_norm(const Op& op, CandidateList& out) {
   lister.walk(
       [&](dnnl_primitive_desc_t* pd) {
         return dnnl_layer_normalization_forward_primitive_desc_create(
-            pd, cpu_engine(), dnnl_forward_inference, md.get(), md.get(), nullptr, float(op.attributes.number("eps")),
+            pd, cpu_engine(), dnnl_forward_inference, md.get(), md.get(), nullptr, float(op.attributes[attr::eps]),
             flags, attributes);
       },
       bindings);
@@ -81,8 +81,8 @@ void list_softmax(const Op& op, CandidateList& out) {
         [&](dnnl_primitive_desc_t* pd) {
           return dnnl_softmax_forward_primitive_desc_create(
               pd, cpu_engine(), dnnl_forward_inference,
-              op.attributes.flag("log") ? dnnl_softmax_log : dnnl_softmax_accurate, x.md.get(), y.md.get(),
-              int(op.attributes.integer("dim")), attributes);
+              op.attributes[attr::log] ? dnnl_softmax_log : dnnl_softmax_accurate, x.md.get(), y.md.get(),
+              int(op.attributes[attr::dim]), attributes);
         },
         {input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, y.desc)});
   }
@@ -91,7 +91,7 @@ void list_softmax(const Op& op, CandidateList& out) {
 
 void list_lrn(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
-  const int64_t size = op.attributes.integer("size");
+  const int64_t size = op.attributes[attr::size];
   if (size % 2 == 0) return refuse(op, out, concat("size is ", size, ", and oneDNN's windows have a centre"));
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
@@ -103,8 +103,8 @@ void list_lrn(const Op& op, CandidateList& out) {
         [&](dnnl_primitive_desc_t* pd) {
           return dnnl_lrn_forward_primitive_desc_create(
               pd, cpu_engine(), dnnl_forward_inference, dnnl_lrn_across_channels, x.md.get(), y.md.get(), size,
-              float(op.attributes.number("alpha")), float(op.attributes.number("beta")),
-              float(op.attributes.number("k")), attributes);
+              float(op.attributes[attr::alpha]), float(op.attributes[attr::beta]), float(op.attributes[attr::k_float]),
+              attributes);
         },
         {input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, y.desc)});
   }

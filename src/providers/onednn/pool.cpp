@@ -31,12 +31,11 @@ void list_windows(const Op& op, const Pooling& pooling, CandidateList& out) {
 
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::s8, DType::u8})) return;
-  const bool average = op.attributes.text("mode") == "avg";
+  const bool average = op.attributes[attr::mode] == "avg";
   const Windows windows(op);
-  Pooling pooling{dnnl_pooling_max, op.attributes.integers("kernel_size"),
-                  windows.stride,   windows.dilation,
-                  windows.begins,   windows.ends};
-  const bool count_padding = average && op.attributes.flag("count_include_pad");
+  Pooling pooling{dnnl_pooling_max, op.attributes[attr::kernel_size], windows.stride, windows.dilation, windows.begins,
+                  windows.ends};
+  const bool count_padding = average && op.attributes[attr::count_include_pad];
   for (size_t i = 0; i < pooling.kernel.size(); ++i) {
     // oneDNN derives nothing from ceil_mode: the end padding is what the output size needs.
     const int64_t in = op.in(0).shape[2 + int(i)], size = op.out().shape[2 + int(i)];
@@ -54,7 +53,7 @@ void list(const Op& op, CandidateList& out) {
 
 void list_adaptive(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::s8, DType::u8})) return;
-  const bool average = op.attributes.text("mode") == "avg";
+  const bool average = op.attributes[attr::mode] == "avg";
   Pooling pooling{average ? dnnl_pooling_avg_exclude_padding : dnnl_pooling_max, {}, {}, {}, {}, {}};
   for (int i = 2; i < op.in(0).rank(); ++i) {
     const int64_t in = op.in(0).shape[i], size = op.out().shape[i];

@@ -237,7 +237,7 @@ void report(const Op& op, CandidateList& out, int added) {
 void list_conv(const Op& op, CandidateList& out) {
   if (!accept(op, out)) return;
   const Windows windows(op);
-  const int64_t groups = op.attributes.integer("groups"), columns = op.out().shape[1];
+  const int64_t groups = op.attributes[attr::groups], columns = op.out().shape[1];
   std::vector<int64_t> sizes = op.in(1).shape.vector();
   if (groups > 1) {
     sizes[0] /= groups;

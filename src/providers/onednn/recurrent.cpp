@@ -24,8 +24,8 @@ struct Sizes {
       : features(op.in(kX).shape[2]),
         hidden(op.in(kR).shape[2]),
         directions(op.in(kR).shape[0]),
-        gates(op.attributes.integer("gates")),
-        batch_first(op.attributes.flag("batch_first")) {
+        gates(op.attributes[attr::gates]),
+        batch_first(op.attributes[attr::batch_first]) {
     const Dims& x = op.in(kX).shape;
     steps = x[batch_first ? 1 : 0];
     batch = x[batch_first ? 0 : 1];
@@ -93,15 +93,15 @@ Packing pack_bias(const Sizes& s, bool reset_after) {
 
 void list(const Op& op, CandidateList& out) {
   if (op.in(kX).dtype != DType::f32) return refuse(op, out, "only f32 here");
-  const bool lstm = op.attributes.text("cell") == "lstm", gru = op.attributes.text("cell") == "gru";
+  const bool lstm = op.attributes[attr::cell] == "lstm", gru = op.attributes[attr::cell] == "gru";
   if (op.has(kLengths)) return refuse(op, out, "oneDNN knows no lengths of sequences");
   if (lstm && op.has(kPeephole)) return refuse(op, out, "peepholes are left to the host");
   if (lstm && op.has(kInitialH) != op.has(kInitialC))
     return refuse(op, out, "oneDNN takes both initial states or none");
   if (!op.has(kBias)) return refuse(op, out, "oneDNN has no recurrent layers without bias");
   const Sizes s(op);
-  const bool reset_after = gru && op.attributes.flag("linear_before_reset");
-  const std::string& way = op.attributes.text("direction");
+  const bool reset_after = gru && op.attributes[attr::linear_before_reset];
+  const std::string& way = op.attributes[attr::direction];
   const dnnl_rnn_direction_t direction = way == "forward"   ? dnnl_unidirectional_left2right
                                          : way == "reverse" ? dnnl_unidirectional_right2left
                                                             : dnnl_bidirectional_concat;
@@ -135,7 +135,7 @@ void list(const Op& op, CandidateList& out) {
   else
     status = dnnl_vanilla_rnn_forward_primitive_desc_create(
         &made, cpu_engine(), dnnl_forward_inference,
-        op.attributes.text("nonlinearity") == "relu" ? dnnl_eltwise_relu : dnnl_eltwise_tanh, direction, x.get(), first,
+        op.attributes[attr::nonlinearity] == "relu" ? dnnl_eltwise_relu : dnnl_eltwise_tanh, direction, x.get(), first,
         w.get(), r.get(), bias.get(), y.get(), state.get(), dnnl_rnn_flags_undef, 0, 0, attributes);
   if (status != dnnl_success)
     return refuse(op, out, concat("oneDNN ", library_version(), " has no implementation for these shapes"));

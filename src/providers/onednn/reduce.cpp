@@ -23,15 +23,15 @@ void list(const Op& op, CandidateList& out) {
   const TensorDesc &x = op.in(0), &y = op.out();
   const Function* function = nullptr;
   for (const Function& entry : kFunctions)
-    if (op.attributes.text("function") == entry.name) function = &entry;
-  if (op.attributes.text("function") == "amax" || op.attributes.text("function") == "amin")
+    if (op.attributes[attr::function] == entry.name) function = &entry;
+  if (op.attributes[attr::function] == "amax" || op.attributes[attr::function] == "amin")
     return refuse(op, out, "oneDNN's result is not NaN wherever an element is");
   if (!function) return refuse(op, out, "oneDNN has no reduction algorithm for it");
   if (x.rank() == 0) return refuse(op, out, "x has no dimension to reduce");
   if (x.rank() > 5) return refuse(op, out, "oneDNN reduces tensors of at most 5 dimensions");
   // oneDNN keeps reduced dimensions; without keepdim the memory is the same.
   Dims kept = x.shape;
-  for (int64_t dim : op.attributes.integers("dim")) kept[int(dim)] = 1;
+  for (int64_t dim : op.attributes[attr::dim_ints]) kept[int(dim)] = 1;
   const TensorDesc kept_desc = TensorDesc::dense(y.dtype, kept);
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, x)) {

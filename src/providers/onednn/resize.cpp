@@ -10,9 +10,9 @@ namespace {
 
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::s8, DType::u8})) return;
-  if (op.attributes.flag("align_corners")) return refuse(op, out, "oneDNN has no align_corners");
-  const bool nearest = op.attributes.text("mode") == "nearest";
-  const auto& scale = op.attributes.numbers("scale");
+  if (op.attributes[attr::align_corners]) return refuse(op, out, "oneDNN has no align_corners");
+  const bool nearest = op.attributes[attr::mode] == "nearest";
+  const auto& scale = op.attributes[attr::scale_floats];
   for (size_t i = 0; i < scale.size(); ++i) {
     const int64_t in = op.in(0).shape[2 + int(i)], size = op.out().shape[2 + int(i)];
     if (!nearest && std::fabs(scale[i] - double(in) / double(size)) > 1e-7 * scale[i])

@@ -7,8 +7,8 @@ namespace {
 
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
-  const std::string& function = op.attributes.text("function");
-  const auto steps = eltwise_of(function, op.attributes.number("alpha"), op.attributes.number("beta"));
+  const std::string& function = op.attributes[attr::function];
+  const auto steps = eltwise_of(function, op.attributes[attr::alpha], op.attributes[attr::beta]);
   if (steps.size() != 1) return refuse(op, out, "oneDNN has no eltwise algorithm for it");
   const Eltwise& step = steps[0];
   // A NaN that disappears hides the defect that made it.

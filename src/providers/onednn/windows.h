@@ -9,9 +9,8 @@ namespace pl::onednn {
 
 struct Windows {
   // Reads stride, padding (begins, then ends) and dilation, which oneDNN counts from 0.
-  explicit Windows(const Op& op)
-      : stride(op.attributes.integers("stride")), dilation(op.attributes.integers("dilation")) {
-    const auto& padding = op.attributes.integers("padding");
+  explicit Windows(const Op& op) : stride(op.attributes[attr::stride]), dilation(op.attributes[attr::dilation]) {
+    const auto& padding = op.attributes[attr::padding];
     begins.assign(padding.begin(), padding.begin() + ptrdiff_t(padding.size() / 2));
     ends.assign(padding.begin() + ptrdiff_t(padding.size() / 2), padding.end());
     for (int64_t& d : dilation) --d;

@@ -315,9 +315,9 @@ void list(const Op& op, CandidateList& out) {
                       rank > 2 ? q.shape[rank - 3] / k.shape[rank - 3] : 1,
                       masked,
                       mask.dtype == DType::boolean,
-                      op.attributes.flag("is_causal"),
-                      float(op.attributes.number("scale")),
-                      op.attributes.is_none("softcap") ? 0.0f : float(op.attributes.number("softcap")),
+                      op.attributes[attr::is_causal],
+                      float(op.attributes[attr::scale]),
+                      op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
                       float_loader(q.dtype),
                       float_loader(mask.dtype),
                       float_storer(q.dtype)};

@@ -101,7 +101,7 @@ void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     ConvBody body;
     body.transposed = transposed;
-    body.groups = op.attributes.integer("groups");
+    body.groups = op.attributes[attr::groups];
     body.activation = Activation::of(op);
     body.y = op.out().with_layout(layout);
     const int spatial = op.in(0).rank() - 2;

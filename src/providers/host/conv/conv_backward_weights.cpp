@@ -58,21 +58,21 @@ struct Body {
 
 void list(const Op& op, CandidateList& out) {
   list_depthwise_backward_weights(op, out);
-  const int spatial = int(op.attributes.integer("spatial"));
+  const int spatial = int(op.attributes[attr::spatial]);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     Body body{op.in(0).with_layout(layout),
               op.in(1).with_layout(layout),
               dense_plain(op.out()),
-              op.attributes.integer("groups"),
+              op.attributes[attr::groups],
               {}};
     for (int i = 0; i < spatial; ++i) {
       const size_t s = size_t(i);
       body.axes[3 - spatial + i] = {op.in(0).shape[2 + i],
                                     op.in(1).shape[2 + i],
                                     op.out().shape[2 + i],
-                                    op.attributes.integers("stride")[s],
-                                    op.attributes.integers("dilation")[s],
-                                    op.attributes.integers("padding")[s]};
+                                    op.attributes[attr::stride][s],
+                                    op.attributes[attr::dilation][s],
+                                    op.attributes[attr::padding][s]};
     }
     add_candidate(out, "conv_backward_weights", Quality::reference, {body.x, body.grad}, {body.result},
                   [body] { return body; });

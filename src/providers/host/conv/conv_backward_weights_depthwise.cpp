@@ -179,20 +179,20 @@ struct Body {
 }  // namespace
 
 void list_depthwise_backward_weights(const Op& op, CandidateList& out) {
-  const int spatial = int(op.attributes.integer("spatial"));
+  const int spatial = int(op.attributes[attr::spatial]);
   const int64_t channels = op.in(0).shape[1];
   if (op.in(0).dtype != DType::f32 || op.in(1).dtype != DType::f32 || op.out().dtype != DType::f32) return;
-  if (spatial > 2 || op.attributes.integer("groups") != channels || op.in(1).shape[1] != channels) return;
+  if (spatial > 2 || op.attributes[attr::groups] != channels || op.in(1).shape[1] != channels) return;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), grad = op.in(1).with_layout(layout);
     const auto from = Planes::of(x), gradients = Planes::of(grad);
     if (!from || !gradients || from->width < 4 || x.elements() == 0 || grad.elements() == 0) continue;
     Body body{{}, *from, *gradients, channels, best_sum()};
     for (int i = 0; i < spatial; ++i) {
-      const auto of = [&](const char* name) { return op.attributes.integers(name)[size_t(i)]; };
+      const auto of = [&](const Key<Ints>& key) { return op.attributes[key][size_t(i)]; };
       Axis& axis = i + 1 < spatial ? body.job.rows : body.job.columns;
-      axis =
-          Axis{x.shape[2 + i], grad.shape[2 + i], op.out().shape[2 + i], of("stride"), of("dilation"), of("padding")};
+      axis = Axis{x.shape[2 + i],   grad.shape[2 + i],  op.out().shape[2 + i],
+                  of(attr::stride), of(attr::dilation), of(attr::padding)};
     }
     body.job.x_row = from->step[1], body.job.x_pixel = from->step[2];
     body.job.grad_row = gradients->step[1], body.job.grad_pixel = gradients->step[2];

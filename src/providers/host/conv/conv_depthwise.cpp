@@ -52,7 +52,7 @@ struct DepthwiseBody {
 
 void list_depthwise(const Op& op, CandidateList& out) {
   if (!suits_conv_kernels(op)) return;
-  const int64_t channels = op.in(0).shape[1], groups = op.attributes.integer("groups"), group = channels / groups;
+  const int64_t channels = op.in(0).shape[1], groups = op.attributes[attr::groups], group = channels / groups;
   if (op.out().shape[1] != channels || channels < 4 || groups == 1 || (group & (group - 1))) return;
   const Window rows = rows_of(op), columns = columns_of(op);
   if (group > 1 && (columns.kernel != 3 || columns.stride > 2 || columns.dilation != 1)) return;

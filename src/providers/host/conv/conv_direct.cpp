@@ -225,7 +225,7 @@ DirectBody direct_body(const Op& op, const ConvKernels& kernels, const TensorDes
 }  // namespace
 
 void list_direct(const Op& op, CandidateList& out) {
-  if (!suits_conv_kernels(op) || op.attributes.integer("groups") != 1) return;
+  if (!suits_conv_kernels(op) || op.attributes[attr::groups] != 1) return;
   const Window rows = rows_of(op), columns = columns_of(op);
   if (rows.kernel * columns.kernel == 1) return;  // a product of x as it lies
   const int rank = op.in(0).rank();

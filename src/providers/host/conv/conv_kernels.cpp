@@ -6,9 +6,9 @@ namespace pl::host {
 
 Finish Finish::of(const Op& op) {
   Finish finish;
-  if (op.attributes.is_none("activation")) return finish;
-  const std::string name = op.attributes.text("activation");
-  const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
+  if (op.attributes.is_none(attr::activation)) return finish;
+  const std::string name = op.attributes[attr::activation];
+  const double alpha = op.attributes[attr::activation_alpha], beta = op.attributes[attr::activation_beta];
   if (name == "relu" || name == "relu6") {
     finish.kind = Kind::clamp;
     finish.low = 0;

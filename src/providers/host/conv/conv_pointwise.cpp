@@ -87,7 +87,7 @@ void PointwiseProduct::operator()(const KernelArguments& arguments) const {
 }
 
 void list_pointwise(const Op& op, CandidateList& out) {
-  if (!suits_conv_kernels(op) || op.attributes.integer("groups") != 1) return;
+  if (!suits_conv_kernels(op) || op.attributes[attr::groups] != 1) return;
   const Window rows = rows_of(op), columns = columns_of(op);
   for (const Window& window : {rows, columns})
     if (window.kernel != 1 || window.begin || window.end) return;

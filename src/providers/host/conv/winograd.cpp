@@ -373,7 +373,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
   if (x.rank() != 4 || weight.shape[2] != kFilter || weight.shape[3] != kFilter) return;  // of no interest here
   std::string reason;
   const Window rows = window_of(op, 0), columns = window_of(op, 1);
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   if (x.dtype != DType::f32)
     reason = concat("x is ", name_of(x.dtype), ", expected f32");
   else if (rows.stride != 1 || columns.stride != 1)
@@ -409,7 +409,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       if (op.has(3) && !g.y.is_dense()) continue;  // the residual lies as y does
       g.bias = op.has(2), g.residual = op.has(3);
       g.activation = Activation::of(op);
-      g.relu = !op.attributes.is_none("activation") && op.attributes.text("activation") == "relu";
+      g.relu = !op.attributes.is_none(attr::activation) && op.attributes[attr::activation] == "relu";
       if (g.tiles() == 0 || x.elements() == 0) continue;
       if (late && g.tiles() > kFewTiles) continue;
       Cut cut;

@@ -164,7 +164,7 @@ void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t col
 }
 
 void list_matmul(const Op& op, CandidateList& out) {
-  const bool ta = op.attributes.flag("transpose_a"), tb = op.attributes.flag("transpose_b");
+  const bool ta = op.attributes[attr::transpose_a], tb = op.attributes[attr::transpose_b];
   const Dims &a = op.in(0).shape, &b = op.in(1).shape;
   const int ra = a.size(), rb = b.size();
   const int64_t rows = ra == 1 ? 1 : a[ra - (ta ? 1 : 2)], depth = a[ra - (ra > 1 && ta ? 2 : 1)];

@@ -23,17 +23,17 @@ void WeightPanels::pack(const void* source, float* target) const {
 RecurrentLayer::RecurrentLayer(const Op& op)
     : name(op.schema->name),
       product(block_product()),
-      batch_first(op.attributes.flag("batch_first")),
-      first_reversed(op.attributes.text("direction") == "reverse"),
-      gates(op.attributes.integer("gates")),
+      batch_first(op.attributes[attr::batch_first]),
+      first_reversed(op.attributes[attr::direction] == "reverse"),
+      gates(op.attributes[attr::gates]),
       features(op.in(0).shape[2]),
       hidden(op.in(2).shape[2]),
       directions(op.in(2).shape[0]),
       dtype(op.in(0).dtype) {
-  const std::string& of = op.attributes.text("cell");
+  const std::string& of = op.attributes[attr::cell];
   cell = of == "lstm" ? Cell::lstm : of == "gru" ? Cell::gru : Cell::rnn;
-  reset_after = cell == Cell::gru && op.attributes.flag("linear_before_reset");
-  relu = cell == Cell::rnn && op.attributes.text("nonlinearity") == "relu";
+  reset_after = cell == Cell::gru && op.attributes[attr::linear_before_reset];
+  relu = cell == Cell::rnn && op.attributes[attr::nonlinearity] == "relu";
   const Dims& x = op.in(0).shape;
   steps = x[batch_first ? 1 : 0];
   batch = x[batch_first ? 0 : 1];

@@ -166,9 +166,8 @@ void list(const Op& op, const char* name, int64_t groups, CandidateList& out) {
   }
 }
 
-PL_HOST_KIND("channel_shuffle", [](const Op& op, CandidateList& out) {
-  list(op, "channel_shuffle", op.attributes.integer("groups"), out);
-});
+PL_HOST_KIND("channel_shuffle",
+             [](const Op& op, CandidateList& out) { list(op, "channel_shuffle", op.attributes[attr::groups], out); });
 PL_HOST_KIND("interleave", [](const Op& op, CandidateList& out) { list(op, "interleave", 2, out); });
 
 }  // namespace

@@ -16,7 +16,7 @@ struct ConcatBody {
 };
 
 void list(const Op& op, CandidateList& out) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     std::vector<TensorDesc> inputs;
     for (const TensorDesc& tensor : op.inputs) inputs.push_back(tensor.with_layout(layout));

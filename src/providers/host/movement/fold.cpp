@@ -77,9 +77,9 @@ struct FoldBody {
 
 void list(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0));
-  const auto kernel = op.attributes.integers("kernel_size"), stride = op.attributes.integers("stride"),
-             dilation = op.attributes.integers("dilation"), padding = op.attributes.integers("padding"),
-             windows = op.attributes.integers("windows");
+  const auto kernel = op.attributes[attr::kernel_size], stride = op.attributes[attr::stride],
+             dilation = op.attributes[attr::dilation], padding = op.attributes[attr::padding],
+             windows = op.attributes[attr::windows];
   FoldBody body;
   body.channels = op.out().shape[1];
   for (size_t s = 0; s < windows.size(); ++s) {

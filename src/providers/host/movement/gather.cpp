@@ -93,8 +93,8 @@ GatherBody make_body(const std::string& name, int x_input, int dim, const Tensor
 }
 
 void list_gather(const Op& op, CandidateList& out) {
-  const bool swapped = op.attributes.flag("swapped");
-  const int x_input = swapped ? 1 : 0, dim = int(op.attributes.integer("dim"));
+  const bool swapped = op.attributes[attr::swapped];
+  const int x_input = swapped ? 1 : 0, dim = int(op.attributes[attr::dim]);
   const TensorDesc index = dense_plain(op.in(1 - x_input));
   for (const Layout& layout : layouts_to_try(op, op.in(x_input))) {
     const TensorDesc x = op.in(x_input).with_layout(layout);
@@ -156,7 +156,7 @@ struct GatherElementsBody {
 
 template <class T>
 void add_elements(const Op& op, CandidateList& out) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), index = op.in(1).with_layout(layout);
     const TensorDesc y = op.out().with_layout(layout);

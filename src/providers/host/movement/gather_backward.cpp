@@ -149,7 +149,7 @@ struct SlicesBody {
 template <class T>
 void add_slices(const Op& op, CandidateList& out) {
   const TensorDesc grad = dense_plain(op.in(0)), index = dense_plain(op.in(1)), result = dense_plain(op.out());
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   SlicesBody<T> body{1, index.elements(), 1, result.shape[dim], integer_loader(index.dtype)};
   for (int i = 0; i < result.rank(); ++i) (i < dim ? body.outer : body.inner) *= i == dim ? 1 : result.shape[i];
   add_candidate(out, "gather_backward", Quality::fast, {grad, index}, {result}, [body] { return body; });
@@ -224,7 +224,7 @@ struct ElementsBody {
 template <class T>
 void add_elements(const Op& op, CandidateList& out) {
   const TensorDesc grad = dense_plain(op.in(0)), index = dense_plain(op.in(1)), result = dense_plain(op.out());
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   ElementsBody<T> body{1,
                        grad.shape[dim],
                        1,

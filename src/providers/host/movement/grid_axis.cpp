@@ -26,8 +26,8 @@ float outer_slope(float d) { return (3 * kCubic * d - 10 * kCubic) * d + 8 * kCu
 
 }  // namespace
 
-GridAxis::GridAxis(const Op& op) : corners(op.attributes.flag("align_corners")) {
-  const std::string &mode = op.attributes.text("mode"), &padding = op.attributes.text("padding_mode");
+GridAxis::GridAxis(const Op& op) : corners(op.attributes[attr::align_corners]) {
+  const std::string &mode = op.attributes[attr::mode], &padding = op.attributes[attr::padding_mode];
   between = mode == "nearest" ? Between::nearest : mode.find("cubic") != mode.npos ? Between::cubic : Between::linear;
   outside = padding == "zeros" ? Outside::zeros : padding == "border" ? Outside::border : Outside::reflection;
 }

@@ -90,8 +90,8 @@ void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, "pad", Quality::fast, {x}, {y},
-                  [=, begins = op.attributes.integers("begins"), mode = op.attributes.text("mode"),
-                   value = op.attributes.number("value")] { return make_body(x, y, begins, mode, value); });
+                  [=, begins = op.attributes[attr::begins], mode = op.attributes[attr::mode],
+                   value = op.attributes[attr::value]] { return make_body(x, y, begins, mode, value); });
   }
 }
 PL_HOST_KIND("pad", list);

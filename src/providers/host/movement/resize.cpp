@@ -127,8 +127,8 @@ struct NearestBody {
 };
 
 void list(const Op& op, CandidateList& out) {
-  const bool nearest = op.attributes.text("mode") == "nearest", align = op.attributes.flag("align_corners");
-  const std::vector<double>& scale = op.attributes.numbers("scale");
+  const bool nearest = op.attributes[attr::mode] == "nearest", align = op.attributes[attr::align_corners];
+  const std::vector<double>& scale = op.attributes[attr::scale_floats];
   const DType dtype = op.in(0).dtype;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
@@ -229,8 +229,8 @@ struct BackwardBody {
 };
 
 void list_backward(const Op& op, CandidateList& out) {
-  const bool nearest = op.attributes.text("mode") == "nearest", align = op.attributes.flag("align_corners");
-  const std::vector<double>& scale = op.attributes.numbers("scale");
+  const bool nearest = op.attributes[attr::mode] == "nearest", align = op.attributes[attr::align_corners];
+  const std::vector<double>& scale = op.attributes[attr::scale_floats];
   const DType dtype = op.in(0).dtype;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc grad = op.in(0).with_layout(layout), dx = op.out().with_layout(layout);

@@ -11,10 +11,10 @@ constexpr int64_t kMostSamples = 1 << 12;  // of a bin along one axis, where the
 }  // namespace
 
 RoiSampling::RoiSampling(const Op& op)
-    : ratio(op.attributes.integer("sampling_ratio")),
-      scale(float(op.attributes.number("spatial_scale"))),
-      aligned(op.attributes.flag("aligned")),
-      largest(op.attributes.text("mode") == "max") {}
+    : ratio(op.attributes[attr::sampling_ratio]),
+      scale(float(op.attributes[attr::spatial_scale])),
+      aligned(op.attributes[attr::aligned]),
+      largest(op.attributes[attr::mode] == "max") {}
 
 // In f32, as other implementations: near a border the rounding decides.
 void RoiAxis::place(float first, float end, int64_t count, const RoiSampling& sampling, int64_t size) {

@@ -10,7 +10,7 @@ namespace {
 enum class Reduce { none, sum, prod, amax, amin };
 
 Reduce reduce_of(const Op& op) {
-  const std::string& text = op.attributes.text("reduce");
+  const std::string& text = op.attributes[attr::reduce];
   return text == "sum"    ? Reduce::sum
          : text == "prod" ? Reduce::prod
          : text == "amax" ? Reduce::amax
@@ -143,7 +143,7 @@ struct ScatterBody {
 void list_scatter(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0)), index = dense_plain(op.in(1)), src = dense_plain(op.in(2)),
                    y = dense_plain(op.out());
-  const int dim = int(op.attributes.integer("dim")), rank = x.rank();
+  const int dim = int(op.attributes[attr::dim]), rank = x.rank();
   ScatterBody body{{reduce_of(op), x.dtype},
                    x.elements() * int64_t(size_of(x.dtype)),
                    x.shape[dim],

@@ -20,7 +20,7 @@ struct TileBody {
 };
 
 void list(const Op& op, CandidateList& out) {
-  const std::vector<int64_t>& dims = op.attributes.integers("dims");
+  const std::vector<int64_t>& dims = op.attributes[attr::dims];
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     const TensorDesc x = dense_as(op.in(0), layout), y = op.out().with_layout(layout);
     add_candidate(out, "tile", Quality::fast, {x}, {y}, [=] {

@@ -12,7 +12,7 @@ void list(const Op& op, CandidateList& out) {
     for (size_t i = 1; i < op.inputs.size(); ++i) inputs.push_back(dense_plain(op.inputs[i]));
     const TensorDesc y = strided_view_as(op.out(), layout);
     add_candidate(out, "batch_norm", Quality::fast, inputs, {y},
-                  [=, eps = op.attributes.number("eps"), activation = Activation::of(op)] {
+                  [=, eps = op.attributes[attr::eps], activation = Activation::of(op)] {
                     return
                         [=, affine = ChannelAffine(inputs[0], y, false, activation)](const KernelArguments& arguments) {
                           const int64_t c = inputs[0].shape[1];

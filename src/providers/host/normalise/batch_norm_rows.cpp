@@ -76,7 +76,7 @@ struct Rows {
       : dtype(op.in(0).dtype),
         rows(op.in(0).shape[1] ? op.in(0).elements() / op.in(0).shape[1] : 0),
         channels(op.in(0).shape[1]),
-        eps(op.attributes.number("eps")),
+        eps(op.attributes[attr::eps]),
         limits(Limits::of(op)),
         load(float_loader(dtype)),
         store(float_storer(dtype)) {
@@ -181,7 +181,7 @@ struct TrainingBody : Rows {
 struct BackwardBody : Rows {
   bool inverted;
 
-  BackwardBody(const Op& op) : Rows(op), inverted(op.attributes.flag("inverted")) {}
+  BackwardBody(const Op& op) : Rows(op), inverted(op.attributes[attr::inverted]) {}
   double inverse_of(float variance) const {
     return inverted ? double(variance) : 1 / std::sqrt(double(variance) + eps);
   }

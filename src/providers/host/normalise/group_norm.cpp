@@ -122,7 +122,7 @@ void list(const Op& op, CandidateList& out) {
     for (size_t i = 1; i < op.inputs.size(); ++i) inputs.push_back(parameter(i));
     add_candidate(
         out, "group_norm", Quality::fast, inputs, {y},
-        [=, groups = op.attributes.integer("num_groups"), eps = op.attributes.number("eps"), given = op.inputs.size()] {
+        [=, groups = op.attributes[attr::num_groups], eps = op.attributes[attr::eps], given = op.inputs.size()] {
           std::vector<bool> positions(size_t(x.rank()), true);
           positions[0] = positions[1] = false;
           Dims kept = Dims::filled(x.rank(), 1);

@@ -105,8 +105,8 @@ void list(const Op& op, CandidateList& out) {
             x.shape[0],
             x.shape[1],
             1,
-            op.attributes.integer("num_groups"),
-            op.attributes.number("eps"),
+            op.attributes[attr::num_groups],
+            op.attributes[attr::eps],
             op.has(2),
             float_loader(x.dtype),
             float_storer(x.dtype)};

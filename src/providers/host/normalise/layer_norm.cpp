@@ -80,8 +80,8 @@ void list(const Op& op, CandidateList& out) {
     std::vector<TensorDesc> inputs = {x};
     for (size_t i = 1; i < op.inputs.size(); ++i) inputs.push_back(parameter(i));
     add_candidate(out, "layer_norm", Quality::fast, inputs, {y},
-                  [=, centred = op.attributes.flag("centred"), limited = op.attributes.flag("limited"),
-                   eps = op.attributes.number("eps"), normalized = op.attributes.integers("normalized_shape")] {
+                  [=, centred = op.attributes[attr::centred], limited = op.attributes[attr::limited],
+                   eps = op.attributes[attr::eps], normalized = op.attributes[attr::normalized_shape]] {
                     std::vector<bool> along(size_t(x.rank()), false);
                     std::fill(along.end() - int64_t(normalized.size()), along.end(), true);
                     const TensorDesc row = with_rank(TensorDesc::dense(x.dtype, Dims(normalized)), x.rank());

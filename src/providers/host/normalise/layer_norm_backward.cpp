@@ -109,8 +109,8 @@ struct Body {
 
 void list(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0)), parameter = dense_plain(op.out(1));
-  Body body{x.dtype,   op.attributes.flag("centred"), op.attributes.number("eps"), 0, parameter.elements(),
-            op.has(2), float_loader(x.dtype),         float_storer(x.dtype)};
+  Body body{x.dtype,   op.attributes[attr::centred], op.attributes[attr::eps], 0, parameter.elements(),
+            op.has(2), float_loader(x.dtype),        float_storer(x.dtype)};
   body.rows = body.length ? x.elements() / body.length : 0;
   std::vector<TensorDesc> inputs{x, x}, outputs{x, parameter};
   if (op.inputs.size() > 2) inputs.push_back(op.has(2) ? parameter : TensorDesc());

@@ -47,8 +47,8 @@ void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, "lrn", Quality::reference, {x}, {y},
-                  [=, size = op.attributes.integer("size"), alpha = op.attributes.number("alpha"),
-                   beta = op.attributes.number("beta"), k = op.attributes.number("k")] {
+                  [=, size = op.attributes[attr::size], alpha = op.attributes[attr::alpha],
+                   beta = op.attributes[attr::beta], k = op.attributes[attr::k_float]] {
                     std::vector<bool> along(size_t(x.rank()), false);
                     along[1] = true;
                     return LrnBody{size,

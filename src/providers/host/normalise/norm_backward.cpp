@@ -67,8 +67,8 @@ struct TrainingBody {
 void list_training(const Op& op, CandidateList& out) {
   list_training_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)),       dense_plain(op.in(2)),
-                            dense_plain(op.out(1)),       op.attributes.number("eps"), Limits::of(op)};
+    const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)),    dense_plain(op.in(2)),
+                            dense_plain(op.out(1)),       op.attributes[attr::eps], Limits::of(op)};
     add_candidate(out, "batch_norm_training", Quality::reference, {body.x, body.scale, body.shift},
                   {body.x, body.statistic, body.statistic}, [body] { return body; });
   }
@@ -128,7 +128,7 @@ void list_batch(const Op& op, CandidateList& out) {
   list_backward_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const BatchBody body{op.in(0).with_layout(layout), dense_plain(op.in(4)), dense_plain(op.in(2)),
-                         op.attributes.number("eps"),  Limits::of(op),        op.attributes.flag("inverted")};
+                         op.attributes[attr::eps],     Limits::of(op),        op.attributes[attr::inverted]};
     std::vector<TensorDesc> inputs{body.x, body.x, body.statistic, body.statistic, body.parameter};
     if (op.inputs.size() > 5) inputs.push_back(op.has(5) ? body.parameter : TensorDesc());
     add_candidate(out, "batch_norm_backward", Quality::reference, inputs, {body.x, body.parameter, body.parameter},

@@ -114,7 +114,7 @@ void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, "softmax", Quality::fast, {x}, {y},
-                  [=, dim = op.attributes.integer("dim"), log = op.attributes.flag("log")] {
+                  [=, dim = op.attributes[attr::dim], log = op.attributes[attr::log]] {
                     std::vector<bool> along(size_t(x.rank()), false);
                     along[size_t(dim)] = true;
                     return SoftmaxBody{log,

@@ -57,8 +57,8 @@ void list(const Op& op, CandidateList& out) {
   const int64_t planes = shape[0] * shape[1];
   add_candidate(
       out, "squeeze_excite", Quality::reference, inputs, {dense_plain(op.out())},
-      [=, activation = find_float_unary(op.attributes.text("hidden")),
-       gate = find_float_unary(op.attributes.text("gate")), squeezed = op.in(1).shape[0],
+      [=, activation = find_float_unary(op.attributes[attr::hidden]),
+       gate = find_float_unary(op.attributes[attr::gate]), squeezed = op.in(1).shape[0],
        positions = planes ? op.in(0).elements() / planes : 0, dtype = op.in(0).dtype] {
         return GateBody{
             shape[0], shape[1], squeezed, positions, activation, gate, double_loader(dtype), double_storer(dtype)};

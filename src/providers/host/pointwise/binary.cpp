@@ -118,7 +118,7 @@ void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, L
 }
 
 void list(const Op& op, CandidateList& out) {
-  const std::string& name = op.attributes.text("function");
+  const std::string& name = op.attributes[attr::function];
   const DType from = op.in(0).dtype, to = op.out().dtype;
   if (is_floating(from)) {
     if (const auto function = find_float_binary(name))

@@ -119,20 +119,20 @@ void list(const Op& op, CandidateList& out) {
   const int factor = op.schema->input_index("grad_scale");
   const Step step{op.in(0).elements(), float_loader(dtype), float_loader(op.in(1).dtype), float_storer(dtype),
                   op.has(factor) ? factor : -1};
-  if (a.text("function") == "sgd") {
-    const SgdBody body{step,
-                       {float(a.number("momentum")), float(a.number("dampening")), float(a.number("weight_decay")),
-                        a.flag("nesterov")},
-                       op.has(3)};
+  if (a[attr::function] == "sgd") {
+    const SgdBody body{
+        step,
+        {float(a[attr::momentum]), float(a[attr::dampening]), float(a[attr::weight_decay]), a[attr::nesterov]},
+        op.has(3)};
     add_candidate(out, "sgd_step", Quality::fast, inputs, outputs, [body] { return body; });
     out.candidates.back().in_place = kInPlace;
     return;
   }
   const AdamBody body{step,
-                      {float(a.number("beta1")), float(a.number("beta2")), float(a.number("eps")),
-                       float(a.number("weight_decay")), a.flag("decoupled")},
-                      a.number("beta1"),
-                      a.number("beta2")};
+                      {float(a[attr::beta1]), float(a[attr::beta2]), float(a[attr::eps]), float(a[attr::weight_decay]),
+                       a[attr::decoupled]},
+                      a[attr::beta1],
+                      a[attr::beta2]};
   add_candidate(out, "adam_step", Quality::fast, inputs, outputs, [body] { return body; });
   out.candidates.back().in_place = kInPlace;
 }

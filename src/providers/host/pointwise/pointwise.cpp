@@ -472,10 +472,10 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
   for (size_t i = 0; i < op.inputs.size(); ++i) all.push_back(int(i));
   const Dims space = broadcast_shapes(op, all);
   const TensorDesc whole = TensorDesc::dense(op.in(0).dtype, space);
-  const std::vector<double> scalars = op.attributes.numbers("scalars");
+  const std::vector<double> scalars = op.attributes[attr::scalars];
   std::vector<bool> reduced(size_t(space.size()), false);
   if (program.reduces())
-    for (int64_t dim : op.attributes.integers("dim")) reduced[size_t(dim)] = true;
+    for (int64_t dim : op.attributes[attr::dim_ints]) reduced[size_t(dim)] = true;
   for (const Layout& layout : layouts_to_try(op, whole)) {
     std::vector<TensorDesc> inputs, outputs;
     std::vector<Operand> operands;

@@ -50,7 +50,7 @@ struct QuantizeBody {
 
 void list(const Op& op, CandidateList& out) {
   const bool back = op.schema->kind == "dequantize_linear", has_zero = op.has(2);
-  const int rank = op.in(0).rank(), axis = int(op.attributes.integer("axis"));
+  const int rank = op.in(0).rank(), axis = int(op.attributes[attr::axis]);
   // A parameter with the rank of x: along the axis, or standing still.
   const auto aligned = [&](const TensorDesc& desc) {
     if (desc.elements() == 1) return TensorDesc::dense(desc.dtype, Dims::filled(rank, 1));

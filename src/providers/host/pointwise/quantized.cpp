@@ -164,7 +164,7 @@ QuantizedBody base_of(const Op& op, const Layout& layout) {
 void list_conv(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     ConvBody body(base_of(op, layout));
-    body.groups = op.attributes.integer("groups");
+    body.groups = op.attributes[attr::groups];
     const int spatial = spatial_rank(op);
     for (Window& axis : body.axes) axis.in = axis.out = 1;
     for (int i = 0; i < spatial; ++i) body.axes[3 - spatial + i] = window_of(op, i);

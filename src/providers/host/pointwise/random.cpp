@@ -104,21 +104,21 @@ void add(const Op& op, CandidateList& out, const Values& values, StoreRun<C> sto
 
 void list(const Op& op, CandidateList& out) {
   const Attributes& given = op.attributes;
-  const std::string& distribution = given.text("distribution");
+  const std::string& distribution = given[attr::distribution];
   const DType dtype = op.out().dtype;
-  const auto number = [&](const char* name) { return float(given.number(name)); };
+  const auto number = [&](const Key<double>& key) { return float(given[key]); };
   if (distribution == "uniform") {
     const int digits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
-    const Uniform values{digits, number("low"), number("high"), float(given.number("high") - given.number("low")),
+    const Uniform values{digits, number(attr::low), number(attr::high), float(given[attr::high] - given[attr::low]),
                          dtype};
     return add(op, out, values, float_storer(dtype));
   }
-  if (distribution == "normal") return add(op, out, Normal{number("mean"), number("std")}, float_storer(dtype));
-  if (distribution == "exponential") return add(op, out, Exponential{number("rate")}, float_storer(dtype));
+  if (distribution == "normal") return add(op, out, Normal{number(attr::mean), number(attr::std)}, float_storer(dtype));
+  if (distribution == "exponential") return add(op, out, Exponential{number(attr::rate)}, float_storer(dtype));
   if (distribution == "bernoulli")
-    return add(op, out, Bernoulli{uint64_t(std::ceil(given.number("p") * 4294967296.0))}, integer_storer(dtype));
-  const int64_t low = given.integer("low");
-  const uint64_t count = uint64_t(given.integer("high")) - uint64_t(low) + 1;
+    return add(op, out, Bernoulli{uint64_t(std::ceil(given[attr::p] * 4294967296.0))}, integer_storer(dtype));
+  const int64_t low = given[attr::low_int];
+  const uint64_t count = uint64_t(given[attr::high_int]) - uint64_t(low) + 1;
   if (count == 0 || count > uint64_t(1) << 32)
     return add<int64_t, 2>(op, out, WideIntegers{{low, count}}, integer_storer(dtype));
   add(op, out, Integers{low, count}, integer_storer(dtype));
@@ -157,7 +157,7 @@ struct Permutation {
 };
 
 void list_permutation(const Op& op, CandidateList& out) {
-  const int64_t count = op.attributes.integer("n");
+  const int64_t count = op.attributes[attr::n];
   int bits = 4;
   while (count > int64_t(1) << (2 * bits)) ++bits;
   const Permutation body{count, op.in(0).elements(), bits};

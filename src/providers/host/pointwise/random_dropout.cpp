@@ -36,7 +36,7 @@ static_assert(kChunk % 4 == 0, "chunks begin at whole counters");
 
 void list(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0));
-  const Body body{x, op.in(1).elements(), op.attributes.number("p"), float_loader(x.dtype), float_storer(x.dtype)};
+  const Body body{x, op.in(1).elements(), op.attributes[attr::p], float_loader(x.dtype), float_storer(x.dtype)};
   add_candidate(out, "random_dropout", Quality::fair, {x, dense_plain(op.in(1))}, {x}, [body] { return body; });
 }
 PL_HOST_KIND("random_dropout", list);

@@ -86,12 +86,12 @@ void add_named(const Op& op, CandidateList& out, const std::string& name, double
 }
 
 void list(const Op& op, CandidateList& out) {
-  add_named(op, out, op.attributes.text("function"), op.attributes.number("alpha"), op.attributes.number("beta"));
+  add_named(op, out, op.attributes[attr::function], op.attributes[attr::alpha], op.attributes[attr::beta]);
 }
 PL_HOST_KIND("unary", list);
 
 // Storing saturates floats and wraps integers around, so that a cast is one or no function.
-void list_cast(const Op& op, CandidateList& out) { add_named(op, out, op.attributes.text("function"), 0, 0); }
+void list_cast(const Op& op, CandidateList& out) { add_named(op, out, op.attributes[attr::function], 0, 0); }
 PL_HOST_KIND("cast", list_cast);
 
 }  // namespace

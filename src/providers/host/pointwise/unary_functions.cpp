@@ -199,14 +199,14 @@ UnaryRun<int64_t> find_integer_unary(std::string_view name) {
 
 Activation Activation::of(const Op& op) {
   Activation activation;
-  if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return activation;
-  const std::string& name = op.attributes.text("activation");
+  if (!op.attributes.has(attr::activation) || op.attributes.is_none(attr::activation)) return activation;
+  const std::string& name = op.attributes[attr::activation];
   activation.floats = find_float_unary(name);
   activation.integers = find_integer_unary(name);
   require(activation.floats != nullptr, Code::internal, op.schema->name, ": activation ", name,
           " is not known to the host provider");
-  activation.alpha = op.attributes.number("activation_alpha");
-  activation.beta = op.attributes.number("activation_beta");
+  activation.alpha = op.attributes[attr::activation_alpha];
+  activation.beta = op.attributes[attr::activation_beta];
   return activation;
 }
 

@@ -124,8 +124,8 @@ void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
     const TensorDesc x = strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const auto in = Planes::of(x), result = Planes::of(y);
     if (!in || !result) continue;
-    PoolBody<C> body{op.attributes.text("mode") == "max",
-                     !adaptive && op.attributes.flag("count_include_pad"),
+    PoolBody<C> body{op.attributes[attr::mode] == "max",
+                     !adaptive && op.attributes[attr::count_include_pad],
                      x,
                      y,
                      *in,

@@ -99,22 +99,23 @@ struct Body {
 
 void list(const Op& op, CandidateList& out) {
   const Op forward = forward_of_pool(op);
-  const bool maximum = op.attributes.text("mode") == "max";
+  const bool maximum = op.attributes[attr::mode] == "max";
   const DType dtype = op.in(0).dtype;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.out().with_layout(layout), grad = op.inputs.back().with_layout(layout);
     const auto in = Planes::of(x), result = Planes::of(grad);
     if (!in || !result) continue;
-    Body body{maximum,
-              !maximum && forward.attributes.has("count_include_pad") && forward.attributes.flag("count_include_pad"),
-              x,
-              grad,
-              x,
-              *in,
-              *result,
-              {},
-              float_loader(dtype),
-              float_storer(dtype)};
+    Body body{
+        maximum,
+        !maximum && forward.attributes.has(attr::count_include_pad) && forward.attributes[attr::count_include_pad],
+        x,
+        grad,
+        x,
+        *in,
+        *result,
+        {},
+        float_loader(dtype),
+        float_storer(dtype)};
     pool_ranges(forward, in->size, result->size, body.ranges);
     std::vector<TensorDesc> inputs;
     if (maximum) inputs.push_back(x);

@@ -95,19 +95,18 @@ struct ArgBody {
 
 template <class C>
 void add(const Op& op, CandidateList& out, LoadRun<C> load) {
-  const bool all = op.attributes.is_none("dim");
+  const bool all = op.attributes.is_none(attr::dim);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     // The index into the flattened tensor follows its logical order: only the plain layout is walked so.
     if (all && !layout.is_plain()) continue;
     const TensorDesc x = op.in(0).with_layout(layout);
     const TensorDesc y = op.out().rank() == layout.rank() ? op.out().with_layout(layout) : dense_plain(op.out());
     std::vector<bool> reduced(size_t(layout.rank()), all);
-    if (!all) reduced[size_t(op.attributes.integer("dim"))] = true;
-    add_candidate(
-        out, "arg_reduce", Quality::fast, {x}, {y}, [=, largest = op.attributes.text("function") == "argmax"] {
-          const TensorDesc lifted = y.rank() == x.rank() ? y : insert_dims(y, reduced);
-          return ArgBody<C>{largest, SplitWalk(x.shape, reduced, {{x, {}}, {lifted, {}}}), load, PaddingZeroer(y)};
-        });
+    if (!all) reduced[size_t(op.attributes[attr::dim])] = true;
+    add_candidate(out, "arg_reduce", Quality::fast, {x}, {y}, [=, largest = op.attributes[attr::function] == "argmax"] {
+      const TensorDesc lifted = y.rank() == x.rank() ? y : insert_dims(y, reduced);
+      return ArgBody<C>{largest, SplitWalk(x.shape, reduced, {{x, {}}, {lifted, {}}}), load, PaddingZeroer(y)};
+    });
   }
 }
 

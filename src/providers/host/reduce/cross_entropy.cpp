@@ -249,10 +249,10 @@ Loss loss_of(const Op& op, int weight) {
   loss.classes = loss.x.shape[1];
   loss.positions = loss.target.elements();
   loss.inner = std::max<int64_t>(1, loss.x.shape[0] ? loss.positions / loss.x.shape[0] : 1);
-  loss.ignore = op.attributes.integer("ignore_index");
-  loss.mean = op.attributes.text("reduction") == "mean";
-  loss.none = op.attributes.text("reduction") == "none";
-  loss.smoothing = op.attributes.number("label_smoothing");
+  loss.ignore = op.attributes[attr::ignore_index];
+  loss.mean = op.attributes[attr::reduction] == "mean";
+  loss.none = op.attributes[attr::reduction] == "none";
+  loss.smoothing = op.attributes[attr::label_smoothing];
   loss.load = double_loader(loss.x.dtype);
   loss.load_target = integer_loader(loss.target.dtype);
   loss.store = double_storer(loss.x.dtype);

@@ -55,7 +55,7 @@ struct CumsumBody {
 template <class T>
 void add(const Op& op, CandidateList& out, Join<T> join, LoadRun<T> load, StoreRun<T> store) {
   std::vector<bool> along(size_t(op.in(0).rank()), false);
-  along[size_t(op.attributes.integer("dim"))] = true;
+  along[size_t(op.attributes[attr::dim])] = true;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, op.schema->name, Quality::fair, {x}, {y}, [=] {
@@ -66,7 +66,7 @@ void add(const Op& op, CandidateList& out, Join<T> join, LoadRun<T> load, StoreR
 
 void list_cumsum(const Op& op, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
-  const std::string& function = op.attributes.text("function");
+  const std::string& function = op.attributes[attr::function];
   const bool sums = function == "sum";
   if (is_floating(dtype)) {
     const Join<double> join = sums ? sum_of<double> : function == "prod" ? product_of<double> : exponents_joined;

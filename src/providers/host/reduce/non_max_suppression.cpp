@@ -131,15 +131,15 @@ struct Body {
 
 void list(const Op& op, CandidateList& out) {
   const TensorDesc boxes = dense_plain(op.in(0)), scores = dense_plain(op.in(1));
-  const bool has_least = !op.attributes.is_none("score_threshold");
+  const bool has_least = !op.attributes.is_none(attr::score_threshold);
   const Body body{boxes.shape[0],
                   scores.shape[1],
                   boxes.shape[1],
-                  op.attributes.integer("max_boxes"),
-                  float(op.attributes.number("iou_threshold")),
-                  has_least ? float(op.attributes.number("score_threshold")) : 0.0f,
+                  op.attributes[attr::max_boxes],
+                  float(op.attributes[attr::iou_threshold]),
+                  has_least ? float(op.attributes[attr::score_threshold]) : 0.0f,
                   has_least,
-                  op.attributes.text("boxes_are") == "centres"};
+                  op.attributes[attr::boxes_are] == "centres"};
   add_candidate(out, "non_max_suppression", Quality::fair, {boxes, scores},
                 {dense_plain(op.out(0)), dense_plain(op.out(1))}, [body] { return body; });
 }

@@ -174,12 +174,12 @@ void add_for_dtype(CandidateList& out, const Shapes& shapes, Finish finish) {
 }
 
 void list(const Op& op, CandidateList& out) {
-  const std::string& name = op.attributes.text("function");
+  const std::string& name = op.attributes[attr::function];
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     Shapes shapes{op.in(0).with_layout(layout), dense_as(op.out(), layout), {}};
     if (op.out().rank() != layout.rank()) shapes.y = dense_plain(op.out());
     shapes.reduced.assign(size_t(layout.rank()), false);
-    for (int64_t dim : op.attributes.integers("dim")) shapes.reduced[size_t(dim)] = true;
+    for (int64_t dim : op.attributes[attr::dim_ints]) shapes.reduced[size_t(dim)] = true;
     if (name == "sum") add_for_dtype<Sum>(out, shapes, Finish::none);
     if (name == "mean") add_for_dtype<Sum>(out, shapes, Finish::divide);
     if (name == "amax") add_for_dtype<Maximum>(out, shapes, Finish::none);

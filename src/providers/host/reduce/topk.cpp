@@ -69,14 +69,14 @@ struct TopkBody {
 
 template <class C>
 void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   std::vector<bool> along(size_t(op.in(0).rank()), false);
   along[size_t(dim)] = true;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), values = op.out(0).with_layout(layout),
                      indices = op.out(1).with_layout(layout);
     add_candidate(out, "topk", Quality::fair, {x}, {values, indices},
-                  [=, k = op.attributes.integer("k"), largest = op.attributes.flag("largest")] {
+                  [=, k = op.attributes[attr::k], largest = op.attributes[attr::largest]] {
                     SplitWalk split(x.shape, along, {{x, {}}});
                     Dims kept = x.shape;
                     kept[dim] = k > 0 ? 1 : 0;

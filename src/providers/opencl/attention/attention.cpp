@@ -22,16 +22,16 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
     source.tensor("MASK", rows_of(broadcast_to(candidate.inputs[3], scores)));
     source.define("MASK_IS_BOOL", int(op.in(3).dtype == DType::boolean));
   }
-  source.define("KEYS", "K_DIM(6)").define("WIDTH", "Q_DIM(7)").define("CAUSAL", int(op.attributes.flag("is_causal")));
+  source.define("KEYS", "K_DIM(6)").define("WIDTH", "Q_DIM(7)").define("CAUSAL", int(op.attributes[attr::is_causal]));
   source.define("GROUP", last > 1 ? q.shape[last - 2] / k.shape[last - 2] : 1);
-  if (!op.attributes.is_none("softcap")) source.define("SOFTCAP", op.attributes.number("softcap"));
+  if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
   const int64_t width = dst.dims[7];
   source.define("VALUES", width <= 1 ? 1 : width <= 4 ? 4 : width <= 16 ? 16 : 64);
   const int64_t rows = dst.places() / dst.padded(7);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "attention_rows").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) launch.input(3, "MASK");
-  launch.output(0, "DST").scalar(cl_float(op.attributes.number("scale"))).index(rows);
+  launch.output(0, "DST").scalar(cl_float(op.attributes[attr::scale])).index(rows);
   launch.global({size_t(rows)}).local({32});
   return kernel;
 }

@@ -114,8 +114,8 @@ void define_tensors(KernelSource& source, const Op& op, const Candidate& candida
     source.tensor("MASK", as_rows(broadcast_to(candidate.inputs[kMask], scores), {last}));
     source.define("MASK_IS_BOOL", int(op.in(kMask).dtype == DType::boolean));
   }
-  if (!op.attributes.is_none("softcap")) source.define("SOFTCAP", op.attributes.number("softcap"));
-  source.define("CAUSAL", int(op.attributes.flag("is_causal")));
+  if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
+  source.define("CAUSAL", int(op.attributes[attr::is_causal]));
 }
 Launch& pass_inputs(Launch& launch, const Op& op) {
   launch.input(kQ, "Q").input(kK, "K").input(kV, "V").input(kGrad, "GRAD");
@@ -131,7 +131,7 @@ std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Op& op, const C
   source.define("WIDTH", sizes.width).define("VALUES", sizes.values).define("SHARED_BY", sizes.group);
   const int64_t most = std::max(sizes.width, sizes.values);
   source.define("PIECE", most <= 16 ? 16 : 64);
-  const auto scale = cl_float(op.attributes.number("scale"));
+  const auto scale = cl_float(op.attributes[attr::scale]);
   auto kernel = std::make_unique<KernelList>(device);
   const auto over = [&](Launch& launch, int64_t rows) {
     launch.scalar(scale).index(rows).global({size_t(rows)}).local({size_t(kLocalItems)});
@@ -152,7 +152,7 @@ std::unique_ptr<Kernel> prepare_mma(OpenclDevice& device, const Op& op, const Ca
   bool pairs = sizes.width % 2 == 0 && sizes.values % 2 == 0;
   for (size_t i = 0; i < 4; ++i) pieces = pieces && rows_aligned(rows_of(candidate.inputs[i]), piece);
   for (size_t i = 0; i < 3; ++i) pairs = pairs && rows_aligned(rows_of(candidate.outputs[i]), 2);
-  const double scale = op.attributes.number("scale");
+  const double scale = op.attributes[attr::scale];
   auto kernel = std::make_unique<KernelList>(device);
   const auto add = [&](int part, std::initializer_list<int> results) {
     const char* const names[] = {"DQ", "DK", "DV"};

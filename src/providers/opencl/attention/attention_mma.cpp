@@ -131,16 +131,16 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   source.define("MATRIX_DTYPE", name_of(attention.dtype)).define("PRODUCTS", attention.products);
   source.define("NVIDIA_PTX", attention.unit ? 1 : 0).define("WIDTH", attention.width);
   const Dims &q = op.in(0).shape, &k = op.in(1).shape;
-  if (!op.attributes.is_none("softcap")) source.define("SOFTCAP", op.attributes.number("softcap"));
+  if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
   source.define("GROUP", last > 1 ? q[last - 2] / k[last - 2] : 1);
-  source.define("VALUES", attention.values).define("CAUSAL", int(op.attributes.flag("is_causal")));
-  source.define("RISING", int(op.attributes.number("scale") > 0))
+  source.define("VALUES", attention.values).define("CAUSAL", int(op.attributes[attr::is_causal]));
+  source.define("RISING", int(op.attributes[attr::scale] > 0))
       .define("PIECES", int(pieces))
       .define("PAIRS", int(attention.values % 2 == 0 && rows_aligned(dst, 2)));
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "attention_mma").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) launch.input(3, "MASK");
-  launch.output(0, "DST").scalar(cl_float(op.attributes.number("scale") / std::log(2.0)));
+  launch.output(0, "DST").scalar(cl_float(op.attributes[attr::scale] / std::log(2.0)));
   const auto items = size_t(point["WARPS_M"] * 32);
   const int64_t tiles = rounded_up(attention.queries, point["TILE_M"]) / point["TILE_M"] * attention.heads;
   launch.global({size_t(tiles) * items}).local({items});

@@ -9,7 +9,7 @@ ConvTensors::ConvTensors(const Op& op, const Candidate& candidate)
       wei(with_three_spatial(candidate.inputs[1])),
       dst(with_three_spatial(candidate.outputs[0])),
       window(window_argument(op)),
-      groups(op.attributes.integer("groups")) {
+      groups(op.attributes[attr::groups]) {
   if (op.has(2)) {
     epilogue.bias = 2;
     epilogue.bias_desc = candidate.inputs[2];

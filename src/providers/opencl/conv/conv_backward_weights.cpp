@@ -21,8 +21,8 @@ constexpr int64_t kMostTaps = 49;  // that a work-item keeps sums of
 // The window of the convolution that is derived.
 WindowArgument window_of_weights(const Op& op) {
   const int spatial = spatial_rank(op);
-  const auto &stride = op.attributes.integers("stride"), &dilation = op.attributes.integers("dilation"),
-             &padding = op.attributes.integers("padding");
+  const auto &stride = op.attributes[attr::stride], &dilation = op.attributes[attr::dilation],
+             &padding = op.attributes[attr::padding];
   WindowArgument window;
   for (int axis = 0; axis < spatial; ++axis) {
     const int at = 3 - spatial + axis;
@@ -39,10 +39,10 @@ bool fits(const Op& op) {
   const int64_t limit = (int64_t(1) << 31) - (1 << 20);
   const int spatial = spatial_rank(op);
   for (int axis = 0; axis < spatial; ++axis) {
-    const auto at = [&](const char* name) { return op.attributes.integers(name)[size_t(axis)]; };
-    const int64_t most = std::max({at("stride"), at("dilation"), at("padding"), op.in(0).shape[2 + axis]});
-    if (most >= limit || op.out().shape[2 + axis] >= limit / at("dilation") ||
-        op.in(1).shape[2 + axis] >= limit / at("stride"))
+    const auto at = [&](const Key<Ints>& key) { return op.attributes[key][size_t(axis)]; };
+    const int64_t most = std::max({at(attr::stride), at(attr::dilation), at(attr::padding), op.in(0).shape[2 + axis]});
+    if (most >= limit || op.out().shape[2 + axis] >= limit / at(attr::dilation) ||
+        op.in(1).shape[2 + axis] >= limit / at(attr::stride))
       return false;
   }
   return true;
@@ -90,7 +90,7 @@ Candidate base_of(const Op& op, int64_t block_of_x, int64_t block_of_grad) {
   return base;
 }
 
-bool is_product(const Op& op) { return op.attributes.integer("groups") == 1; }
+bool is_product(const Op& op) { return op.attributes[attr::groups] == 1; }
 
 // Whether the only product's terms are the same positions of both tensors.
 bool in_order(const WindowArgument& window, const Addressing& src, const Addressing& grad) {
@@ -154,7 +154,7 @@ void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, Candi
   const int rank = op.in(0).rank();
   MmaProblem problem;
   problem.dtype = op.in(0).dtype;
-  problem.groups = op.attributes.integer("groups");
+  problem.groups = op.attributes[attr::groups];
   problem.rows = op.out().shape[0];
   problem.columns = op.out().shape[1];
   problem.turned = true;
@@ -187,18 +187,18 @@ void list_for_processors(const Op& op, OpenclDevice& device, CandidateList& out)
   };
   std::vector<int64_t> padding(size_t(2 * spatial));
   for (int axis = 0; axis < spatial; ++axis) {
-    const auto at = [&](const char* name) { return op.attributes.integers(name)[size_t(axis)]; };
-    const int64_t reach = (op.in(1).shape[2 + axis] - 1) * at("stride") + 1;
+    const auto at = [&](const Key<Ints>& key) { return op.attributes[key][size_t(axis)]; };
+    const int64_t reach = (op.in(1).shape[2 + axis] - 1) * at(attr::stride) + 1;
     const int64_t end =
-        (op.out().shape[2 + axis] - 1) * at("dilation") + reach - op.in(0).shape[2 + axis] - at("padding");
+        (op.out().shape[2 + axis] - 1) * at(attr::dilation) + reach - op.in(0).shape[2 + axis] - at(attr::padding);
     if (end < 0) return;
-    padding[size_t(axis)] = at("padding");
+    padding[size_t(axis)] = at(attr::padding);
     padding[size_t(spatial + axis)] = end;
   }
   Attributes attributes;
-  attributes.set("padding", padding);
-  attributes.set("stride", op.attributes.integers("dilation"));
-  attributes.set("dilation", op.attributes.integers("stride"));
+  attributes.set(attr::padding, padding);
+  attributes.set(attr::stride, op.attributes[attr::dilation]);
+  attributes.set(attr::dilation, op.attributes[attr::stride]);
   Op convolution =
       make_op(*find_schema(concat("conv", spatial, "d")), attributes, {exchange(op.in(0)), exchange(op.in(1)), {}, {}});
   convolution.math = op.math;
@@ -291,7 +291,7 @@ std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, co
 void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   const int64_t channels = x.shape[1];
-  if (x.rank() > 4 || op.attributes.integer("groups") != channels || op.in(1).shape[1] != channels) return;
+  if (x.rank() > 4 || op.attributes[attr::groups] != channels || op.in(1).shape[1] != channels) return;
   const WindowArgument window = window_of_weights(op);
   const int64_t taps = int64_t(window.size[1]) * window.size[2];
   if (taps > kMostTaps) return;
@@ -326,7 +326,7 @@ std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const
       .input(1, "GRAD")
       .output(0, "DST")
       .scalar(window_of_weights(op))
-      .index(op.out().shape[0] / op.attributes.integer("groups"))
+      .index(op.out().shape[0] / op.attributes[attr::groups])
       .index(weights)
       .global({size_t(weights * group)})
       .local({size_t(group > 1 ? group : 64)});

@@ -196,7 +196,7 @@ void list_windows(const Op& op, OpenclDevice& device, const Candidate& base, con
 
 void list_conv_depthwise_window(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
-  if (op.in(1).shape[1] != 1 || op.attributes.integer("groups") == 1 || rank > 4) return;
+  if (op.in(1).shape[1] != 1 || op.attributes[attr::groups] == 1 || rank > 4) return;
   Candidate base = make_candidate(op, "");
   base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, Layout::channels_last(rank));
   base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(rank));
@@ -207,7 +207,7 @@ void list_conv_depthwise_window(const Op& op, OpenclDevice& device, CandidateLis
 }
 
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (op.in(1).shape[1] != 1 || op.attributes.integer("groups") == 1) return;
+  if (op.in(1).shape[1] != 1 || op.attributes[attr::groups] == 1) return;
   CandidateList bases;
   add_per_layout(op, "", bases, [&](Candidate& candidate) {
     const bool channels_inside = candidate.outputs[0].layout != Layout::plain(op.out().rank());

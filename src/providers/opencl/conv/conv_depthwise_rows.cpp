@@ -120,7 +120,7 @@ bool depthwise_rows_suits(const OpenclDevice& device, const ConvTensors& t) {
 }
 
 void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (op.in(1).shape[1] != 1 || op.attributes.integer("groups") == 1) return;
+  if (op.in(1).shape[1] != 1 || op.attributes[attr::groups] == 1) return;
   for (Candidate& base : packed_candidates(op)) {
     const ConvTensors t(op, base);
     if (!depthwise_rows_suits(device, t)) continue;

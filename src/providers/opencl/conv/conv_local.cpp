@@ -67,7 +67,7 @@ void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, c
 
 void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out) {
   // One filter for each channel leaves a matrix product with a single row.
-  if (op.attributes.integer("groups") > 1 && op.in(1).shape[1] == 1) return;
+  if (op.attributes[attr::groups] > 1 && op.in(1).shape[1] == 1) return;
   for (const Candidate& base : packed_candidates(op)) add_conv_local(op, device, base, ConvTensors(op, base), out);
 }
 

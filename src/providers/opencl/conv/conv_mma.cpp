@@ -99,7 +99,7 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   // Pieces of 16 bytes hold channels; of a first layer's few channels each position's are padded to one piece.  Other
   // channels are copied as they lie, by as many bytes as divide them.
   const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
-  const bool few = op.in(0).shape[1] <= piece && op.attributes.integer("groups") == 1;
+  const bool few = op.in(0).shape[1] <= piece && op.attributes[attr::groups] == 1;
   const Layout layout = few ? Layout::channels_blocked(rank, int(piece)) : Layout::channels_last(rank);
   // Weights are packed, so that theirs are whole pieces whatever the channels are.
   const bool whole = few || op.in(1).shape[1] % piece == 0;

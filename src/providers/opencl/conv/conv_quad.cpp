@@ -169,7 +169,7 @@ void add_tiles(const Op& op, OpenclDevice& device, const Candidate& base, const 
 
 void list_conv_quad(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
-  const int64_t groups = op.attributes.integer("groups"), channels = op.in(1).shape[1];
+  const int64_t groups = op.attributes[attr::groups], channels = op.in(1).shape[1];
   if (rank > 4 || !has_quads(op.in(0).dtype) || op.out().shape[1] / groups % 4) return;
   if (channels > kMostChannels || op.in(1).elements() / op.in(1).shape[0] > kMostTerms) return;
   if (channels % 4 && (groups > 1 || channels > 4)) return;

@@ -113,7 +113,7 @@ std::optional<Phases> phases_of(const Op& op) {
   const DType dtype = op.in(0).dtype;
   const int64_t piece = 16 / int64_t(size_of(dtype));
   out.window = window_argument(op);
-  out.groups = op.attributes.integer("groups");
+  out.groups = op.attributes[attr::groups];
   out.ic = op.in(0).shape[1] / out.groups;
   out.ic_padded = divided_up(out.ic, piece) * piece;
   out.oc = op.out().shape[1];
@@ -343,7 +343,7 @@ void add_on_units(const Op& op, OpenclDevice& device, const Phases& phases, Cand
 // Of stride 1, one phase.
 void add_winograd(const Op& op, OpenclDevice& device, const Phases& phases, CandidateList& out) {
   const int rank = op.in(0).rank();
-  if (op.in(0).dtype != DType::f32 || rank < 4 || op.attributes.integer("groups") != 1) return;
+  if (op.in(0).dtype != DType::f32 || rank < 4 || op.attributes[attr::groups] != 1) return;
   if (phases.all.size() != 1) return;
   Candidate base = phases.base;
   base.inputs[1] = op.in(1).with_layout(Layout::plain(rank));
@@ -386,12 +386,12 @@ std::optional<Op> convolution_of(const Op& op) {
     padding[size_t(spatial + axis)] = end;
   }
   Attributes attributes;
-  attributes.set("padding", padding);
-  for (const char* key : {"dilation", "groups", "activation", "activation_alpha", "activation_beta"})
-    attributes.set(key, *op.attributes.find(key));
+  attributes.set(attr::padding, padding);
+  attributes.take(op.attributes,
+                  {attr::dilation, attr::groups, attr::activation, attr::activation_alpha, attr::activation_beta});
   Dims weights = op.in(1).shape;
   weights[0] = op.out().shape[1];
-  weights[1] = op.in(0).shape[1] / op.attributes.integer("groups");
+  weights[1] = op.in(0).shape[1] / op.attributes[attr::groups];
   Op convolution = make_op(
       *find_schema(concat("conv", spatial, "d")), attributes,
       {op.in(0), TensorDesc::dense(op.in(1).dtype, weights), op.has(2) ? op.in(2) : TensorDesc(), TensorDesc()});
@@ -472,7 +472,7 @@ std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, co
 void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   const int64_t channels = op.in(0).shape[1];
-  if (device.capabilities().cpu || rank > 4 || op.attributes.integer("groups") != channels ||
+  if (device.capabilities().cpu || rank > 4 || op.attributes[attr::groups] != channels ||
       op.out().shape[1] != channels || !has_quads(op.in(0).dtype) || !has_quads(op.out().dtype))
     return;
   int64_t taps = 1;
@@ -509,7 +509,7 @@ std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const
 }
 
 // One filter for each channel leaves a matrix product with a single row.
-bool single_rows(const Op& op) { return op.attributes.integer("groups") == op.in(0).shape[1] && op.in(0).shape[1] > 1; }
+bool single_rows(const Op& op) { return op.attributes[attr::groups] == op.in(0).shape[1] && op.in(0).shape[1] > 1; }
 
 void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
@@ -517,7 +517,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   const auto phases = units || !cpu ? phases_of(op) : std::nullopt;
   if (units && phases && !single_rows(op)) add_on_units(op, device, *phases, out);
   const size_t others = out.candidates.size();
-  const bool depthwise = op.attributes.integer("groups") == op.in(0).shape[1];
+  const bool depthwise = op.attributes[attr::groups] == op.in(0).shape[1];
   if (!cpu && phases && !depthwise) add_phases(op, device, *phases, By::local, out);
   if (others > 0) beside_matrix_unit(out, others);
   if (!cpu && phases) add_winograd(op, device, *phases, out);
@@ -528,7 +528,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
     candidate.efficiency = cpu ? 0.03 : 0.05;
-    if (!cpu) candidate.start_ms = kTermMs * double(op.in(0).shape[1] / op.attributes.integer("groups"));
+    if (!cpu) candidate.start_ms = kTermMs * double(op.in(0).shape[1] / op.attributes[attr::groups]);
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });

@@ -56,16 +56,16 @@ Op product_of(const ConvTensors& t, const Geometry& g) {
   };
   const int64_t ic = t.channels(), oc = t.out_channels();
   Attributes attributes;
-  attributes.set("groups", g.points());
+  attributes.set(attr::groups, g.points());
   if (planes_apart(t))
     return make_op(*find_schema("conv2d"), attributes,
                    {tensor(g.tiles_in, g.points() * ic, 1, 1), tensor(g.points() * oc, ic, 1, 1), {}, {}});
   const int64_t taps = t.window.size[0], stride = t.window.stride[0], dilation = t.window.dilation[0];
   const int64_t begin = t.window.begin[0], planes = t.src.dims[2];
   const int64_t end = (t.dst.dims[2] - 1) * stride + dilation * (taps - 1) + 1 - planes - begin;
-  attributes.set("padding", std::vector<int64_t>{begin, 0, std::max<int64_t>(0, end), 0});
-  attributes.set("stride", std::vector<int64_t>{stride, 1});
-  attributes.set("dilation", std::vector<int64_t>{dilation, 1});
+  attributes.set(attr::padding, std::vector<int64_t>{begin, 0, std::max<int64_t>(0, end), 0});
+  attributes.set(attr::stride, std::vector<int64_t>{stride, 1});
+  attributes.set(attr::dilation, std::vector<int64_t>{dilation, 1});
   return make_op(*find_schema("conv2d"), attributes,
                  {tensor(t.batch(), g.points() * ic, planes, g.tiles_h * g.tiles_w),
                   tensor(g.points() * oc, ic, taps, 1), {}, {}});
@@ -258,7 +258,7 @@ void add_conv_winograd(const Op& op, OpenclDevice& device, const Candidate& base
 
 void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
-  if (op.in(0).dtype != DType::f32 || rank < 4 || op.attributes.integer("groups") != 1) return;
+  if (op.in(0).dtype != DType::f32 || rank < 4 || op.attributes[attr::groups] != 1) return;
   Candidate base = make_candidate(op, "");
   base.inputs[0] = TensorDesc::dense(DType::f32, op.in(0).shape, Layout::channels_last(rank));
   base.inputs[1] = op.in(1).with_layout(Layout::plain(rank));

@@ -7,14 +7,14 @@ namespace {
 
 // A stack of matrices times one matrix is one product of all their rows, where these lie in order.
 bool is_one_product(const Op& op, const Candidate& candidate) {
-  return op.in(0).rank() > 2 && op.in(1).rank() == 2 && !op.attributes.flag("transpose_a") &&
+  return op.in(0).rank() > 2 && op.in(1).rank() == 2 && !op.attributes[attr::transpose_a] &&
          candidate.inputs[0].layout.is_plain() && candidate.outputs[0].layout.is_plain();
 }
 
 MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
   MatmulTensors t;
-  t.a = as_matrices(candidate.inputs[0], op.attributes.flag("transpose_a"));
-  t.b = as_matrices(candidate.inputs[1], op.attributes.flag("transpose_b"), true);
+  t.a = as_matrices(candidate.inputs[0], op.attributes[attr::transpose_a]);
+  t.b = as_matrices(candidate.inputs[1], op.attributes[attr::transpose_b], true);
   // Without the dimension that a vector loses, the output is still one row or one column.
   const bool column = op.in(1).rank() == 1;
   const bool one_product = is_one_product(op, candidate);

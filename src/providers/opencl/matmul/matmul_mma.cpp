@@ -83,7 +83,7 @@ void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   if (rank < 2 || op.in(1).rank() < 2) return;
   add_matmul(op, device, true, out);
-  const int64_t terms = op.in(0).shape[rank - (op.attributes.flag("transpose_a") ? 2 : 1)];
+  const int64_t terms = op.in(0).shape[rank - (op.attributes[attr::transpose_a] ? 2 : 1)];
   if (in_small_pieces(op.in(0).dtype, terms)) add_matmul(op, device, false, out);
 }
 
@@ -91,7 +91,7 @@ namespace {
 
 // `padded`: left factors have zeros behind their terms up to whole pieces of 16 bytes.
 void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out) {
-  const bool transpose_a = op.attributes.flag("transpose_a"), transpose_b = op.attributes.flag("transpose_b");
+  const bool transpose_a = op.attributes[attr::transpose_a], transpose_b = op.attributes[attr::transpose_b];
   const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();
   // A stack of matrices times one matrix is one product of all their rows.
   const bool one_product = rank_b == 2 && (rank_a == 2 || !transpose_a);

@@ -52,7 +52,7 @@ void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const
 
 void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
-  if (op.attributes.integer("groups") != 1) return;
+  if (op.attributes[attr::groups] != 1) return;
   Candidate base = make_candidate(op, "");
   const Layout layout = Layout::channels_last(rank);
   base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, layout);

@@ -33,10 +33,10 @@ struct Layer {
 
   Layer(const Op& op, const OpenclDevice& device)
       : backward(op.schema->kind == "recurrent_backward"),
-        lstm(op.attributes.text("cell") == "lstm"),
-        gru(op.attributes.text("cell") == "gru"),
-        batch_first(op.attributes.flag("batch_first")),
-        gates(op.attributes.integer("gates")),
+        lstm(op.attributes[attr::cell] == "lstm"),
+        gru(op.attributes[attr::cell] == "gru"),
+        batch_first(op.attributes[attr::batch_first]),
+        gates(op.attributes[attr::gates]),
         slots(lstm || gru ? 4 : 1),
         steps(op.in(kX).shape[batch_first ? 1 : 0]),
         batch(op.in(kX).shape[batch_first ? 0 : 1]),
@@ -88,13 +88,13 @@ struct Layer {
     KernelSource made(file);
     made.define("CELL", lstm ? 0 : gru ? 1 : 2).define("UNITS", hidden).define("GROUP", group);
     made.define("X_DTYPE", name_of(op.in(kX).dtype)).define("BATCH_FIRST", int(batch_first));
-    made.define("FIRST_REVERSED", int(op.attributes.text("direction") == "reverse"));
-    if (gru) made.define("RESET_AFTER", int(op.attributes.flag("linear_before_reset")));
-    if (!lstm && !gru) made.define("RELU", int(op.attributes.text("nonlinearity") == "relu"));
+    made.define("FIRST_REVERSED", int(op.attributes[attr::direction] == "reverse"));
+    if (gru) made.define("RESET_AFTER", int(op.attributes[attr::linear_before_reset]));
+    if (!lstm && !gru) made.define("RELU", int(op.attributes[attr::nonlinearity] == "relu"));
     if (lengths >= 0) made.define("LENGTHS_T", op.in(lengths).dtype == DType::s32 ? "int" : "long");
     return made;
   }
-  bool reset_after(const Op& op) const { return gru && op.attributes.flag("linear_before_reset"); }
+  bool reset_after(const Op& op) const { return gru && op.attributes[attr::linear_before_reset]; }
   Launch& over_sequences(Launch& launch) const {
     return launch.raw(&sizes, sizeof sizes).global({size_t(directions * batch * group)}).local({size_t(group)});
   }

@@ -18,7 +18,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, int64_t groups, const Cand
 }
 
 void list_channel_shuffle(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const int64_t groups = op.attributes.integer("groups");
+  const int64_t groups = op.attributes[attr::groups];
   add_per_layout(op, "channel_shuffle_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.4;
     candidate.prepare = [&device, groups, candidate] { return prepare(device, groups, candidate); };

@@ -12,7 +12,7 @@ namespace pl::opencl {
 namespace {
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   const Addressing dst(candidate.outputs[0]);
   auto kernel = std::make_unique<KernelList>(device);
   add_zero_padding(*kernel, dst);
@@ -51,7 +51,7 @@ int64_t row_bytes(const TensorDesc& desc, int dim) {
 
 // Nothing where some tensor has padding, or more pieces than an unsigned number counts.
 std::optional<Rows> rows_of(const Op& op, const Candidate& candidate) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   Rows rows;
   rows.pitch = row_bytes(candidate.outputs[0], dim);
   if (rows.pitch == 0 || candidate.outputs[0].elements() == 0) return std::nullopt;

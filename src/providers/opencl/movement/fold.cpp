@@ -23,18 +23,19 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const FoldWindows& windows
 }
 
 void list_fold(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const auto attribute = [&](const char* name, size_t s) { return op.attributes.integers(name)[s]; };
-  const size_t spatial = op.attributes.integers("windows").size();
+  const auto attribute = [&](const Key<Ints>& key, size_t s) { return op.attributes[key][s]; };
+  const size_t spatial = op.attributes[attr::windows].size();
   FoldWindows windows;
   for (size_t s = 0; s < spatial; ++s) {
-    const int64_t padded = op.out().shape[2 + int(s)] + attribute("padding", s) + attribute("padding", s + spatial);
+    const int64_t padded =
+        op.out().shape[2 + int(s)] + attribute(attr::padding, s) + attribute(attr::padding, s + spatial);
     if (padded >= int64_t(1) << 31) return out.refuse("opencl", "fold: positions of windows need more than 31 bits");
     const size_t axis = 3 - spatial + s;
-    windows.window.size[axis] = cl_int(attribute("kernel_size", s));
-    windows.window.stride[axis] = cl_int(attribute("stride", s));
-    windows.window.dilation[axis] = cl_int(attribute("dilation", s));
-    windows.window.begin[axis] = cl_int(attribute("padding", s));
-    windows.count[axis] = attribute("windows", s);
+    windows.window.size[axis] = cl_int(attribute(attr::kernel_size, s));
+    windows.window.stride[axis] = cl_int(attribute(attr::stride, s));
+    windows.window.dilation[axis] = cl_int(attribute(attr::dilation, s));
+    windows.window.begin[axis] = cl_int(attribute(attr::padding, s));
+    windows.count[axis] = attribute(attr::windows, s);
   }
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     Candidate candidate = make_candidate(op, "fold_direct");

@@ -8,10 +8,10 @@ namespace pl::opencl {
 namespace {
 
 bool elements_of(const Op& op) { return op.schema->kind == "gather_elements"; }
-int table_of(const Op& op) { return !elements_of(op) && op.attributes.flag("swapped") ? 1 : 0; }
+int table_of(const Op& op) { return !elements_of(op) && op.attributes[attr::swapped] ? 1 : 0; }
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  const int table = table_of(op), dim = int(op.attributes.integer("dim"));
+  const int table = table_of(op), dim = int(op.attributes[attr::dim]);
   const Addressing src(candidate.inputs[size_t(table)]), index(candidate.inputs[size_t(1 - table)]),
       dst(candidate.outputs[0]);
   const bool elements = elements_of(op);
@@ -43,7 +43,7 @@ std::string taken(const Addressing& src, const Addressing& index, int dim) {
 
 // What lies side by side in dst does so in src: a piece of a slice an access, on GPUs.
 void add_pieces(const Op& op, OpenclDevice& device, const Candidate& direct, CandidateList& out) {
-  const int table = table_of(op), dim = int(op.attributes.integer("dim"));
+  const int table = table_of(op), dim = int(op.attributes[attr::dim]);
   Candidate candidate = direct;
   candidate.implementation = "gather_pieces";
   const Addressing src(candidate.inputs[size_t(table)]), index(candidate.inputs[size_t(1 - table)]),

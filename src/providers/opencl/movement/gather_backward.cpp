@@ -14,7 +14,7 @@ constexpr int64_t kMostGroups = 65535;  // that NVIDIA's devices take along the 
 struct Lookup {
   int64_t outer = 1, size = 1, inner = 1;
   explicit Lookup(const Op& op) {
-    const int dim = int(op.attributes.integer("dim"));
+    const int dim = int(op.attributes[attr::dim]);
     for (int i = 0; i < op.out().rank(); ++i) (i < dim ? outer : i > dim ? inner : size) *= op.out().shape[i];
   }
 };
@@ -72,7 +72,7 @@ void list_elements(const Op& op, OpenclDevice& device, CandidateList& out) {
   candidate.prepare = [&device, op, to, dst] {
     auto kernel = std::make_unique<KernelList>(device);
     Launch& launch = kernel->add(source_of("gather/gather_backward_elements.cl", op), "gather_backward_elements");
-    launch.input(0).input(1).output(0).index(op.in(0).shape[int(op.attributes.integer("dim"))]);
+    launch.input(0).input(1).output(0).index(op.in(0).shape[int(op.attributes[attr::dim])]);
     over_places(launch.index(to.size).index(to.inner), dst);
     return kernel;
   };

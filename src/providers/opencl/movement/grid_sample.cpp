@@ -14,7 +14,7 @@ struct Taps {
   int spatial, axis = 2;
   int64_t all = 1;
   explicit Taps(const Op& op) : spatial(op.in(0).rank() - 2) {
-    const std::string& mode = op.attributes.text("mode");
+    const std::string& mode = op.attributes[attr::mode];
     axis = mode == "nearest" ? 1 : mode.find("cubic") != mode.npos ? 4 : 2;
     for (int d = 0; d < spatial; ++d) all *= axis;
   }
@@ -22,11 +22,11 @@ struct Taps {
 
 KernelSource source_of(const char* file, const Op& op) {
   const Taps taps(op);
-  const std::string& padding = op.attributes.text("padding_mode");
+  const std::string& padding = op.attributes[attr::padding_mode];
   KernelSource source(file);
   source.define("SPATIAL", taps.spatial).define("BETWEEN", taps.axis / 2);
   source.define("OUTSIDE", padding == "zeros" ? 0 : padding == "border" ? 1 : 2);
-  return source.define("CORNERS", op.attributes.flag("align_corners") ? 1 : 0);
+  return source.define("CORNERS", op.attributes[attr::align_corners] ? 1 : 0);
 }
 
 int64_t positions(const Addressing& tensor) { return tensor.dims[2] * tensor.dims[3] * tensor.dims[4]; }

@@ -14,7 +14,7 @@ struct PadArgument {  // pad_arg of the kernel
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
-  const std::string& mode = op.attributes.text("mode");
+  const std::string& mode = op.attributes[attr::mode];
   KernelSource source("pad/pad_direct.cl");
   source.tensor("SRC", src).tensor("DST", dst);
   source.define("PAD_MODE", mode == "constant" ? 0 : mode == "reflect" ? 1 : 2);
@@ -22,14 +22,14 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   PadArgument pad;
   for (int d = 0; d < src.rank; ++d) {
     inside += concat(" && PAD_EXISTS(", own_index(d), ", ", d, ")");
-    pad.begin[d] = op.attributes.integers("begins")[size_t(d)];
+    pad.begin[d] = op.attributes[attr::begins][size_t(d)];
   }
   source.define("PADDED_INSIDE", "(" + inside + ")");
   source.define("PADDED_AT",
                 offset_text("SRC", src.rank, [](int d) { return concat("PAD_SOURCE(", own_index(d), ", ", d, ")"); }));
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "pad_direct").input(0, "SRC").output(0, "DST").scalar(pad);
-  const double value = op.attributes.number("value");
+  const double value = op.attributes[attr::value];
   if (is_floating(src.dtype))
     launch.scalar(cl_float(value));
   else if (src.dtype == DType::s64)
@@ -44,9 +44,9 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 
 // The bits of the value in an element, if it is known here: that of floats, and zero.
 bool bits_of(const Op& op, uint64_t& bits) {
-  const auto value = float(op.attributes.number("value"));
+  const auto value = float(op.attributes[attr::value]);
   bits = 0;
-  if (op.attributes.text("mode") != "constant") return true;
+  if (op.attributes[attr::mode] != "constant") return true;
   const DType dtype = op.in(0).dtype;
   if (dtype == DType::f32) {
     uint32_t word;
@@ -65,8 +65,8 @@ bool bits_of(const Op& op, uint64_t& bits) {
 std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const Candidate& candidate, int unit,
                                        int piece, bool whole, bool cross) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
-  const std::string& mode = op.attributes.text("mode");
-  const auto& begins = op.attributes.integers("begins");
+  const std::string& mode = op.attributes[attr::mode];
+  const auto& begins = op.attributes[attr::begins];
   const auto element_bytes = int(size_of(src.dtype));
   KernelSource source("pad/pad_pieces.cl");
   source.tensor("SRC", src).tensor("DST", dst).define("BYTES", element_bytes).define("PIECE", piece);
@@ -109,7 +109,7 @@ void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (unit < 0 || !narrow(src) || !narrow(dst)) return false;
     const int64_t run = block ? block : dst.dims[size_t(unit)];
     const bool same =
-        op.attributes.integers("begins")[size_t(unit)] == 0 && src.dims[size_t(unit)] == dst.dims[size_t(unit)];
+        op.attributes[attr::begins][size_t(unit)] == 0 && src.dims[size_t(unit)] == dst.dims[size_t(unit)];
     if (block ? dst.inner.size() > 1 || !same : !dst.inner.empty() || src.strides[size_t(unit)] != 1) return false;
     int piece = int(16 / element_bytes);
     while (piece > run) piece /= 2;

@@ -14,11 +14,11 @@ namespace {
 // LINEAR, ALIGN_CORNERS and SPATIAL of the kernels, and the scale along (d, h, w).
 std::array<cl_float, 3> define_positions(KernelSource& source, const Op& op) {
   const int spatial = op.in(0).rank() - 2;
-  source.define("SPATIAL", spatial).define("LINEAR", op.attributes.text("mode") == "linear" ? 1 : 0);
-  source.define("ALIGN_CORNERS", op.attributes.flag("align_corners") ? 1 : 0);
+  source.define("SPATIAL", spatial).define("LINEAR", op.attributes[attr::mode] == "linear" ? 1 : 0);
+  source.define("ALIGN_CORNERS", op.attributes[attr::align_corners] ? 1 : 0);
   std::array<cl_float, 3> scale{1, 1, 1};
   for (int axis = 0; axis < spatial; ++axis)
-    scale[size_t(3 - spatial + axis)] = cl_float(op.attributes.numbers("scale")[size_t(axis)]);
+    scale[size_t(3 - spatial + axis)] = cl_float(op.attributes[attr::scale_floats][size_t(axis)]);
   return scale;
 }
 
@@ -126,7 +126,7 @@ constexpr int64_t kTileRows = 4;  // of the result, that a work-item of resize_p
 // Pieces of channels or of columns, on GPUs.
 void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
-  const bool linear = op.attributes.text("mode") == "linear";
+  const bool linear = op.attributes[attr::mode] == "linear";
   if (device.capabilities().cpu || x.rank() > 4 || x.elements() == 0 || op.out().elements() == 0) return;
   if (linear && !has_quads(x.dtype)) return;
   const int64_t bytes = int64_t(size_of(x.dtype));
@@ -150,9 +150,9 @@ void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
       KernelSource source("resize/resize_pieces.cl");
       source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("PIECE", piece);
       source.define("LINEAR", linear ? 1 : 0).define("COLUMNS", columns ? 1 : 0).define("TILE_H", tall);
-      source.define("ALIGN_CORNERS", op.attributes.flag("align_corners") ? 1 : 0);
+      source.define("ALIGN_CORNERS", op.attributes[attr::align_corners] ? 1 : 0);
       if (!linear) source.define("BYTES", bytes);
-      const auto& scale = op.attributes.numbers("scale");
+      const auto& scale = op.attributes[attr::scale_floats];
       auto kernel = std::make_unique<KernelList>(device);
       Launch& launch = kernel->add(source, "resize_pieces").input(0).output(0);
       launch.scalar(cl_float(scale.size() > 1 ? scale[0] : 1.0)).scalar(cl_float(scale.back()));

@@ -74,9 +74,9 @@ std::unique_ptr<Kernel> prepare_linear(OpenclDevice& device, const Source& s, co
 
 bool doubles(const Op& op) {
   const Dims &in = op.in(0).shape, &out = op.out().shape;
-  if (in.size() != 4 || op.attributes.flag("align_corners")) return false;
+  if (in.size() != 4 || op.attributes[attr::align_corners]) return false;
   for (int axis = 0; axis < 2; ++axis)
-    if (out[2 + axis] != 2 * in[2 + axis] || op.attributes.numbers("scale")[size_t(axis)] != 0.5) return false;
+    if (out[2 + axis] != 2 * in[2 + axis] || op.attributes[attr::scale_floats][size_t(axis)] != 0.5) return false;
   return true;
 }
 
@@ -85,7 +85,7 @@ bool doubles(const Op& op) {
 void list_resize_twice(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   if (device.capabilities().cpu || x.elements() == 0 || !doubles(op)) return;
-  const bool linear = op.attributes.text("mode") == "linear";
+  const bool linear = op.attributes[attr::mode] == "linear";
   if (linear && !has_quads(x.dtype)) return;
   const auto bytes = int64_t(size_of(x.dtype));
   const ShapeClass shapes(x.dtype, "image", x.shape[0] * x.shape[2] * x.shape[3], x.shape[1], 1);

@@ -7,8 +7,8 @@ namespace {
 
 KernelSource source_of(const char* file, const Op& op, const TensorDesc& images) {
   KernelSource source(file);
-  source.define("RATIO", op.attributes.integer("sampling_ratio"));
-  source.define("ALIGNED", op.attributes.flag("aligned") ? 1 : 0);
+  source.define("RATIO", op.attributes[attr::sampling_ratio]);
+  source.define("ALIGNED", op.attributes[attr::aligned] ? 1 : 0);
   return source.define("INDEX_DTYPE", name_of(images.dtype));
 }
 
@@ -26,10 +26,10 @@ void list_forward(const Op& op, OpenclDevice& device, CandidateList& out) {
       const Addressing dst(candidate.outputs[0]);
       KernelSource source = source_of("roi_align/roi_align_direct.cl", op, op.in(2));
       source.tensor("SRC", candidate.inputs[0]).tensor("DST", dst);
-      source.define("LARGEST", op.attributes.text("mode") == "max" ? 1 : 0);
+      source.define("LARGEST", op.attributes[attr::mode] == "max" ? 1 : 0);
       auto kernel = std::make_unique<KernelList>(device);
       Launch& launch = kernel->add(source, "roi_align_direct").input(0, "SRC").input(1).input(2).output(0, "DST");
-      over_places(launch.scalar(cl_float(op.attributes.number("spatial_scale"))), dst);
+      over_places(launch.scalar(cl_float(op.attributes[attr::spatial_scale])), dst);
       return kernel;
     };
     return true;
@@ -37,7 +37,7 @@ void list_forward(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void list_backward(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (op.attributes.text("mode") == "max")
+  if (op.attributes[attr::mode] == "max")
     return out.refuse("opencl", "roi_align_backward: with mode max there is no kernel");
   add_per_layout(op, "roi_align_backward_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(candidate.inputs[0].layout);
@@ -49,7 +49,7 @@ void list_backward(const Op& op, OpenclDevice& device, CandidateList& out) {
       source.tensor("GRAD", candidate.inputs[0]).tensor("DST", dst);
       auto kernel = std::make_unique<KernelList>(device);
       Launch& launch = kernel->add(source, "roi_align_backward_direct").input(0, "GRAD").input(2).input(3);
-      over_places(launch.output(0, "DST").scalar(cl_float(op.attributes.number("spatial_scale"))), dst);
+      over_places(launch.output(0, "DST").scalar(cl_float(op.attributes[attr::spatial_scale])), dst);
       return kernel;
     };
     return true;

@@ -31,7 +31,7 @@ struct Scatter {
  private:
   void along(const Op& op) {
     const TensorDesc &x = op.in(0), &index = op.in(1);
-    const int dim = int(op.attributes.integer("dim"));
+    const int dim = int(op.attributes[attr::dim]);
     int64_t step = 1;
     for (int d = x.rank() - 1; d >= 0; --d) {
       beside.insert(beside.begin(), d == dim ? -1 : d);
@@ -69,7 +69,7 @@ struct Scatter {
 };
 
 int64_t reduction(const Op& op) {
-  const std::string& reduce = op.attributes.text("reduce");
+  const std::string& reduce = op.attributes[attr::reduce];
   return reduce == "none" ? 0 : reduce == "sum" ? 1 : reduce == "prod" ? 2 : reduce == "amax" ? 3 : 4;
 }
 

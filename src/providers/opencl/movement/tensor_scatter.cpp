@@ -8,7 +8,7 @@ namespace {
 class TensorScatter final : public Kernel {
  public:
   TensorScatter(OpenclDevice& device, const Op& op, const Candidate& candidate) : copy_(device), write_(device) {
-    const int dim = int(op.attributes.integer("dim"));
+    const int dim = int(op.attributes[attr::dim]);
     const Addressing x(candidate.inputs[0]), src(candidate.inputs[1]), at(candidate.inputs[2]),
         dst(candidate.outputs[0]);
     KernelSource whole("concat/concat_copy.cl");
@@ -20,7 +20,7 @@ class TensorScatter final : public Kernel {
     source.define("AT_TAKEN", at.rank ? "AT_OFFSET(i0)" : "(at_arg.offset)").define("ALONG", own_index(dim));
     source.define("DST_TAKEN", offset_text("DST", dst.rank, [&](int d) { return d == dim ? "place" : own_index(d); }));
     source.define("DST_SIZE", concat("DST_DIM(", dim, ")"));
-    source.define("CIRCULAR", int64_t(op.attributes.flag("circular")));
+    source.define("CIRCULAR", int64_t(op.attributes[attr::circular]));
     Launch& launch = write_.add(source, "tensor_scatter_direct").input(1, "SRC").input(2, "AT").output(0, "DST");
     over_places(launch, src);
   }

@@ -21,7 +21,7 @@ Launch& add_kernel(KernelList& kernel, KernelSource& source, const char* name, c
   Launch& launch = kernel.add(source, name).input(0, "SRC").output(0, "DST").input(1, "MEAN").input(2, "VAR");
   if (op.has(3)) launch.input(3, "WEIGHT");
   if (op.has(4)) launch.input(4, "BIAS");
-  return launch.scalar(cl_float(op.attributes.number("eps")));
+  return launch.scalar(cl_float(op.attributes[attr::eps]));
 }
 
 std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, const Candidate& candidate) {
@@ -155,7 +155,7 @@ void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
       Launch& launch = kernel->add(source, "batch_norm_vectors").input(0).output(0);
       for (int i : {1, 2, 3, 4})
         if (op.has(i)) launch.input(i);
-      rows.walk(launch).scalar(cl_float(op.attributes.number("eps"))).index(op.in(0).shape[1]);
+      rows.walk(launch).scalar(cl_float(op.attributes[attr::eps])).index(op.in(0).shape[1]);
       rows.global(launch, device);
       return kernel;
     };

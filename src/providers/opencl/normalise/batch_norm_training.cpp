@@ -18,7 +18,7 @@ void define_limits(KernelSource& source, const Limits& limits) { source.define("
 
 std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
   const Limits limits = Limits::of(op);
-  const cl_float eps = cl_float(op.attributes.number("eps"));
+  const cl_float eps = cl_float(op.attributes[attr::eps]);
   KernelSource source("batch_norm/batch_norm_training.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
   source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype)).define("BIAS_DTYPE", name_of(op.in(2).dtype));
@@ -49,13 +49,13 @@ std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, con
 
 std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
   const Limits limits = Limits::of(op);
-  const cl_float eps = cl_float(op.attributes.number("eps"));
+  const cl_float eps = cl_float(op.attributes[attr::eps]);
   KernelSource source("batch_norm/batch_norm_backward.cl");
   const char* const names[] = {"SRC_DTYPE", "GRAD_DTYPE", "MEAN_DTYPE", "VAR_DTYPE", "WEIGHT_DTYPE", "BIAS_DTYPE"};
   for (int i = 0; i < (limits ? 6 : 5); ++i) source.define(names[i], name_of(op.in(i).dtype));
   const char* const results[] = {"DST_DTYPE", "DWEIGHT_DTYPE", "DBIAS_DTYPE"};
   for (int i = 0; i < 3; ++i) source.define(results[i], name_of(op.out(i).dtype));
-  source.define("INVERTED", op.attributes.flag("inverted") ? 1 : 0);
+  source.define("INVERTED", op.attributes[attr::inverted] ? 1 : 0);
   define_limits(source, limits);
   parts.define(source);
   const auto limited = [&](Launch& launch) {

@@ -17,8 +17,8 @@ struct Loss {
   Loss(const Op& op, int weight, const OpenclDevice& device)
       : rows(op.in(1).elements()),
         classes(op.in(0).shape[1]),
-        mean(op.attributes.text("reduction") == "mean"),
-        none(op.attributes.text("reduction") == "none"),
+        mean(op.attributes[attr::reduction] == "mean"),
+        none(op.attributes[attr::reduction] == "none"),
         weight(op.has(weight) ? weight : -1),
         group(row_group(device, classes)),
         total_lanes(row_group(device, rows)) {}
@@ -38,8 +38,8 @@ struct Loss {
   }
 };
 
-cl_long ignored(const Op& op) { return op.attributes.integer("ignore_index"); }
-cl_float smoothing(const Op& op) { return cl_float(op.attributes.number("label_smoothing")); }
+cl_long ignored(const Op& op) { return op.attributes[attr::ignore_index]; }
+cl_float smoothing(const Op& op) { return cl_float(op.attributes[attr::label_smoothing]); }
 
 std::unique_ptr<Kernel> prepare_forward(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Loss loss(op, 2, device);
@@ -88,7 +88,7 @@ void list_losses(const Op& op, OpenclDevice& device, CandidateList& out, size_t 
 }
 
 PL_OPENCL_OP("cross_entropy", [](const Op& op, OpenclDevice& device, CandidateList& out) {
-  const bool none = op.attributes.text("reduction") == "none";
+  const bool none = op.attributes[attr::reduction] == "none";
   list_losses(op, device, out, none ? 0 : size_t(2 * op.in(1).elements()) * sizeof(float), prepare_forward);
 });
 PL_OPENCL_OP("cross_entropy_backward", [](const Op& op, OpenclDevice& device, CandidateList& out) {

@@ -9,7 +9,7 @@ namespace {
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
-  const int64_t size = op.attributes.integer("size"), channels = src.dims[1];
+  const int64_t size = op.attributes[attr::size], channels = src.dims[1];
   KernelSource source("lrn/lrn_direct.cl");
   source.tensor("SRC", src).tensor("DST", dst);
   source.define("SRC_CHANNEL(j)", offset_text("SRC", src.rank, [](int d) { return d == 1 ? "j" : own_index(d); }));
@@ -17,9 +17,9 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   Launch& launch = kernel->add(source, "lrn_direct").input(0, "SRC").output(0, "DST");
   launch.index(std::min(size / 2, channels))
       .index(std::min((size - 1) / 2, channels))
-      .scalar(cl_float(op.attributes.number("alpha") / double(size)))
-      .scalar(cl_float(op.attributes.number("beta")))
-      .scalar(cl_float(op.attributes.number("k")));
+      .scalar(cl_float(op.attributes[attr::alpha] / double(size)))
+      .scalar(cl_float(op.attributes[attr::beta]))
+      .scalar(cl_float(op.attributes[attr::k_float]));
   over_places(launch, dst);
   return kernel;
 }

@@ -25,15 +25,15 @@ struct NormRows {
           rows_of_group = 1;  // rows that work-items hold: fours of one that each has, rows a work-group; or 0
 
   NormRows(const Op& op, const OpenclDevice& device)
-      : per_channel(op.schema->kind == "group_norm_backward"), centred(per_channel || op.attributes.flag("centred")) {
+      : per_channel(op.schema->kind == "group_norm_backward"), centred(per_channel || op.attributes[attr::centred]) {
     const Dims& shape = op.in(0).shape;
     if (per_channel) {
-      groups = op.attributes.integer("num_groups");
+      groups = op.attributes[attr::num_groups];
       for (int dim = 2; dim < shape.size(); ++dim) positions *= shape[dim];
       weights = shape[1];
       size = weights / groups * positions;
     } else {
-      for (int64_t dim : op.attributes.integers("normalized_shape")) size *= dim;
+      for (int64_t dim : op.attributes[attr::normalized_shape]) size *= dim;
       weights = size;
     }
     rows = op.in(0).elements() / size;
@@ -96,7 +96,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const NormRo
       rows.held ? kernel->add(held, "layer_norm_backward_rows") : kernel->add(source, "layer_norm_backward");
   first.input(0).input(1);
   if (op.has(2)) first.input(2);
-  rows.pass(first.output(0).workspace()).scalar(cl_float(op.attributes.number("eps")));
+  rows.pass(first.output(0).workspace()).scalar(cl_float(op.attributes[attr::eps]));
   if (rows.held)
     first.global({size_t(rows.group), size_t(rows.rows)}).local({size_t(rows.group), size_t(rows.rows_of_group)});
   else

@@ -21,13 +21,13 @@ struct Rows {
 Rows rows_of(const Op& op) {
   const Dims& shape = op.in(0).shape;
   const bool per_channel = op.schema->kind == "group_norm";
-  const int first = per_channel ? 1 : shape.size() - int(op.attributes.integers("normalized_shape").size());
+  const int first = per_channel ? 1 : shape.size() - int(op.attributes[attr::normalized_shape].size());
   Rows rows;
   for (int dim = first; dim < shape.size(); ++dim) {
     rows.last.push_back(dim);
     rows.size *= shape[dim];
   }
-  if (per_channel) rows.groups = op.attributes.integer("num_groups");
+  if (per_channel) rows.groups = op.attributes[attr::num_groups];
   rows.size /= rows.groups;
   rows.count = op.in(0).elements() / rows.size;
   return rows;
@@ -36,8 +36,8 @@ Rows rows_of(const Op& op) {
 // CENTRED and LIMITED of kernels/normalise/scale.clh.
 void define_scale(const Op& op, KernelSource& source) {
   const bool rows = op.schema->kind == "layer_norm";
-  source.define("CENTRED", rows ? int(op.attributes.flag("centred")) : 1);
-  source.define("LIMITED", rows ? int(op.attributes.flag("limited")) : 0);
+  source.define("CENTRED", rows ? int(op.attributes[attr::centred]) : 1);
+  source.define("LIMITED", rows ? int(op.attributes[attr::limited]) : 0);
 }
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
@@ -57,7 +57,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   Launch& launch = kernel->add(source, "normalise_rows").input(0, "SRC").output(0, "DST");
   for (int i : {1, 2})
     if (op.has(i)) launch.input(i, names[i]);
-  launch.scalar(cl_float(op.attributes.number("eps")))
+  launch.scalar(cl_float(op.attributes[attr::eps]))
       .index(rows.groups)
       .index(rows.size)
       .index(rows.count)
@@ -137,7 +137,7 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
       Launch& launch = kernel->add(source, "normalise_vectors").input(0).output(0);
       for (int i : {1, 2})
         if (op.has(i)) launch.input(i);
-      rows.walk(launch).scalar(cl_float(op.attributes.number("eps"))).index(groups).index(of_group);
+      rows.walk(launch).scalar(cl_float(op.attributes[attr::eps])).index(groups).index(of_group);
       rows.global(launch, device);
       return kernel;
     };
@@ -172,7 +172,7 @@ std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const
   if (op.has(1)) source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype));
   if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));
   rows.define(source);
-  const auto eps = cl_float(op.attributes.number("eps"));
+  const auto eps = cl_float(op.attributes[attr::eps]);
   auto kernel = std::make_unique<KernelList>(device);
   if (rows.parts > 1) {
     rows.over_groups(kernel->add(source, "normalise_parts").input(0).workspace().scalar(cl_int(rows.rows)));

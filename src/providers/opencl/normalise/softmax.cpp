@@ -9,12 +9,12 @@ namespace pl::opencl {
 namespace {
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   const Addressing dst = as_rows(candidate.outputs[0], {dim});
   const int group = row_group(device, dst.dims[7]);
   KernelSource source("softmax/softmax_rows.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst);
-  source.define("GROUP", group).define("LOG", op.attributes.flag("log") ? 1 : 0);
+  source.define("GROUP", group).define("LOG", op.attributes[attr::log] ? 1 : 0);
   const int64_t rows = dst.places() / dst.padded(7);
   auto kernel = std::make_unique<KernelList>(device);
   kernel->add(source, "softmax_rows")
@@ -28,8 +28,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 
 // By vectors, on CPUs.
 void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const bool log = op.attributes.flag("log");
-  const int dim = int(op.attributes.integer("dim"));
+  const bool log = op.attributes[attr::log];
+  const int dim = int(op.attributes[attr::dim]);
   if (!device.capabilities().cpu || !has_quads(op.in(0).dtype) || !has_quads(op.out().dtype)) return;
   add_per_layout(op, "softmax_vectors", out, [&](Candidate& candidate) {
     const auto rows = row_vectors(device, candidate.inputs[0], std::vector<int>{dim});
@@ -52,7 +52,7 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 // By work-groups, on GPUs.
 void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   const DType dtype = op.in(0).dtype;
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
   for (const RowWay& way : row_ways(out.whole_space))
@@ -62,7 +62,7 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
       if (!rows) return false;
       candidate.efficiency = efficiency_of_groups(device, *rows, true);
       candidate.workspace_bytes = way.parts ? rows->stats_bytes(2) : 0;
-      candidate.prepare = [&device, rows = *rows, dtype, log = op.attributes.flag("log")] {
+      candidate.prepare = [&device, rows = *rows, dtype, log = op.attributes[attr::log]] {
         KernelSource source("softmax/softmax_groups.cl");
         source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("LOG", log ? 1 : 0);
         rows.define(source);

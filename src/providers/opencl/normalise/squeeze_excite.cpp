@@ -39,7 +39,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Global
   for (int i = 1; i < 5; ++i) gate.define(names[i], name_of(op.in(i).dtype));
   gate.define("CHANNELS", pool.channels).define("SQUEEZED", op.in(1).shape[0]);
   gate.define("ITEMS", items).define("LANES", lanes_of(op.in(1).shape[0], items));
-  gate.define("HIDDEN", "UNARY_" + op.attributes.text("hidden")).define("GATE", "UNARY_" + op.attributes.text("gate"));
+  gate.define("HIDDEN", "UNARY_" + op.attributes[attr::hidden]).define("GATE", "UNARY_" + op.attributes[attr::gate]);
   const bool wide = pool.batch * pool.positions * pool.channels >= int64_t(1) << 30;
   if (wide) gate.define("PL_INDEX64", 1);
   const auto index = [wide](Launch& launch, int64_t number) -> Launch& {

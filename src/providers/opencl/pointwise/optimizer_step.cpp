@@ -25,15 +25,15 @@ struct Scaled {
 Expressions sgd(const Op& op) {
   const Attributes& a = op.attributes;
   Expressions what;
-  what.scalars = {a.number("momentum"), 1 - a.number("dampening"), a.number("weight_decay")};
+  what.scalars = {a[attr::momentum], 1 - a[attr::dampening], a[attr::weight_decay]};
   const Scaled scaled(op, op.has(3) ? 4 : 3);
-  const std::string gradient = concat("g = ", scaled.gradient, a.number("weight_decay") == 0 ? "" : " + s2 * x0");
+  const std::string gradient = concat("g = ", scaled.gradient, a[attr::weight_decay] == 0 ? "" : " + s2 * x0");
   if (!op.has(3))
     what.elements = concat(gradient, "; y0 = ", scaled.kept("x0", "x0 - x2 * g"));
   else
     what.elements =
         concat(gradient, "; v = s0 * x3 + s1 * g; y1 = ", scaled.kept("x3", "v"),
-               "; y0 = ", scaled.kept("x0", concat("x0 - x2 * ", a.flag("nesterov") ? "(g + s0 * v)" : "v")));
+               "; y0 = ", scaled.kept("x0", concat("x0 - x2 * ", a[attr::nesterov] ? "(g + s0 * v)" : "v")));
   return what;
 }
 
@@ -41,11 +41,11 @@ Expressions sgd(const Op& op) {
 // where beta is near 1.
 Expressions adam(const Op& op) {
   const Attributes& a = op.attributes;
-  const double beta1 = a.number("beta1"), beta2 = a.number("beta2");
-  const bool decays = a.number("weight_decay") != 0, decoupled = a.flag("decoupled");
+  const double beta1 = a[attr::beta1], beta2 = a[attr::beta2];
+  const bool decays = a[attr::weight_decay] != 0, decoupled = a[attr::decoupled];
   Expressions what;
-  what.scalars = {beta1,           1 - beta1,       beta2,           1 - beta2,
-                  a.number("eps"), std::log(beta1), std::log(beta2), a.number("weight_decay")};
+  what.scalars = {beta1,        1 - beta1,       beta2,           1 - beta2,
+                  a[attr::eps], std::log(beta1), std::log(beta2), a[attr::weight_decay]};
   const Scaled scaled(op, 6);
   what.elements = concat(
       "g = ", scaled.gradient, decays && !decoupled ? " + s7 * x0" : "",
@@ -57,7 +57,7 @@ Expressions adam(const Op& op) {
 }
 
 void list_optimizer_step(const Op& op, OpenclDevice& device, CandidateList& out) {
-  Expressions what = op.attributes.text("function") == "sgd" ? sgd(op) : adam(op);
+  Expressions what = op.attributes[attr::function] == "sgd" ? sgd(op) : adam(op);
   what.over = Expressions::Over::scalars_beside;
   list_expressions(op, device, out, what);
 }

@@ -115,28 +115,28 @@ namespace {
 
 void list_pointwise(const Op& op, OpenclDevice& device, CandidateList& out) {
   Expressions what;
-  what.elements = op.attributes.text("expressions");
-  what.scalars = op.attributes.numbers("scalars");
-  if (!op.attributes.is_none("reductions")) {
-    what.reductions = op.attributes.text("reductions");
-    what.reduced = op.attributes.integers("dim");
+  what.elements = op.attributes[attr::expressions];
+  what.scalars = op.attributes[attr::scalars];
+  if (!op.attributes.is_none(attr::reductions)) {
+    what.reductions = op.attributes[attr::reductions];
+    what.reduced = op.attributes[attr::dim_ints];
   }
   list_expressions(op, device, out, what);
 }
 
 void list_unary(const Op& op, OpenclDevice& device, CandidateList& out) {
   Expressions what;
-  what.epilogue = op.attributes.text("function");
+  what.epilogue = op.attributes[attr::function];
   if (what.epilogue == "gelu") what.epilogue = "gelu_erf";
-  what.alpha = op.attributes.number("alpha");
-  what.beta = op.attributes.number("beta");
+  what.alpha = op.attributes[attr::alpha];
+  what.beta = op.attributes[attr::beta];
   list_expressions(op, device, out, what);
 }
 
 // Storing saturates floats and wraps integers around, so that a cast is one or no function.
 void list_cast(const Op& op, OpenclDevice& device, CandidateList& out) {
   Expressions what;
-  what.epilogue = op.attributes.text("function");
+  what.epilogue = op.attributes[attr::function];
   // An image for a first layer: cast and reorder in one.
   if (what.epilogue == "identity" && op.in(0).rank() >= 3 && is_floating(op.out().dtype)) {
     const Layout pieces = Layout::channels_blocked(op.in(0).rank(), 16 / int(size_of(op.out().dtype)));
@@ -179,7 +179,7 @@ void list_binary(const Op& op, OpenclDevice& device, CandidateList& out) {
       {"remainder", "r = fmod(x0, x1); y0 = x1 != 0 && r != 0 && (r < 0) != (x1 < 0) ? r + x1 : r"},
       {"pow", nullptr},
   };
-  const std::string& function = op.attributes.text("function");
+  const std::string& function = op.attributes[attr::function];
   auto found = expressions.find(function);
   if (!is_floating(op.in(0).dtype)) {
     const auto integer = integer_expressions.find(function);
@@ -190,10 +190,10 @@ void list_binary(const Op& op, OpenclDevice& device, CandidateList& out) {
                       concat(op.schema->name, ": no expression for ", function, " of ", name_of(op.in(0).dtype)));
   Expressions what;
   what.elements = found->second;
-  if (op.attributes.has("activation") && !op.attributes.is_none("activation")) {
-    what.epilogue = op.attributes.text("activation");
-    what.alpha = op.attributes.number("activation_alpha");
-    what.beta = op.attributes.number("activation_beta");
+  if (op.attributes.has(attr::activation) && !op.attributes.is_none(attr::activation)) {
+    what.epilogue = op.attributes[attr::activation];
+    what.alpha = op.attributes[attr::activation_alpha];
+    what.beta = op.attributes[attr::activation_beta];
   }
   list_expressions(op, device, out, what);
 }
@@ -226,15 +226,15 @@ void list_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {
       {"reduce_l2", {"y0 = x0 * x0", "reduce_y0 += y0; y0 = sqrt(reduce_y0)"}},
       {"reduce_sum_square", {"y0 = x0 * x0", "reduce_y0 += y0"}},
   };
-  const std::string& function = op.attributes.text("function");
+  const std::string& function = op.attributes[attr::function];
   const auto found = reductions.find(function);
   if (found == reductions.end()) return out.refuse("opencl", op.schema->name + ": no expression for " + function);
-  const std::vector<int64_t>& reduced = op.attributes.integers("dim");
+  const std::vector<int64_t>& reduced = op.attributes[attr::dim_ints];
   add_reduce_vectors(op, device, function, {reduced.begin(), reduced.end()}, op.out().rank() == op.in(0).rank(), out);
   Expressions what;
   what.elements = found->second.elements;
   what.reductions = found->second.reductions;
-  what.reduced = op.attributes.integers("dim");
+  what.reduced = op.attributes[attr::dim_ints];
   list_expressions(op, device, out, what);
 }
 

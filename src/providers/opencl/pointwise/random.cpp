@@ -23,7 +23,7 @@ void define_number(KernelSource& source, const Addressing& dst) {
 
 std::unique_ptr<Kernel> prepare_dropout(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing dst(candidate.outputs[0]);
-  const double p = op.attributes.number("p");
+  const double p = op.attributes[attr::p];
   KernelSource source("random/random_dropout_direct.cl");
   source.tensor("SRC", candidate.inputs[0]).tensor("DST", dst);
   define_seed(source, op.in(1));
@@ -55,22 +55,22 @@ struct Parameters {
 Parameters parameters_of(const Op& op) {
   const Attributes& given = op.attributes;
   Parameters made;
-  const std::string& distribution = given.text("distribution");
+  const std::string& distribution = given[attr::distribution];
   for (const char letter : distribution) made.random += char(std::toupper(letter));
   if (distribution == "uniform") {
-    made.a = cl_float(given.number("low"));
-    made.b = cl_float(given.number("high"));
-    made.c = cl_float(given.number("high") - given.number("low"));
+    made.a = cl_float(given[attr::low]);
+    made.b = cl_float(given[attr::high]);
+    made.c = cl_float(given[attr::high] - given[attr::low]);
   } else if (distribution == "normal") {
-    made.a = cl_float(given.number("mean"));
-    made.b = cl_float(given.number("std"));
+    made.a = cl_float(given[attr::mean]);
+    made.b = cl_float(given[attr::std]);
   } else if (distribution == "exponential") {
-    made.a = cl_float(given.number("rate"));
+    made.a = cl_float(given[attr::rate]);
   } else if (distribution == "bernoulli") {
-    made.count = cl_ulong(std::ceil(given.number("p") * 4294967296.0));
+    made.count = cl_ulong(std::ceil(given[attr::p] * 4294967296.0));
   } else {
-    made.low = given.integer("low");
-    made.count = cl_ulong(given.integer("high")) - cl_ulong(made.low) + 1;
+    made.low = given[attr::low_int];
+    made.count = cl_ulong(given[attr::high_int]) - cl_ulong(made.low) + 1;
     if (made.count == 0 || made.count > cl_ulong(1) << 32) {
       made.random = "WIDE";
       made.each = 2;
@@ -113,7 +113,7 @@ void list_random(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 std::unique_ptr<Kernel> prepare_permutation(OpenclDevice& device, const Op& op) {
-  const int64_t count = op.attributes.integer("n");
+  const int64_t count = op.attributes[attr::n];
   cl_int bits = 4;
   while (count > int64_t(1) << (2 * bits)) ++bits;
   KernelSource source("random/random_permutation.cl");

@@ -14,13 +14,13 @@ namespace {
 
 KernelSource pool_source(const char* file, const Op& op, const Addressing& src, const Addressing& dst) {
   KernelSource source(file);
-  source.tensor("SRC", src).tensor("DST", dst).define("POOL_MAX", op.attributes.text("mode") == "max" ? 1 : 0);
+  source.tensor("SRC", src).tensor("DST", dst).define("POOL_MAX", op.attributes[attr::mode] == "max" ? 1 : 0);
   return source;
 }
 
 std::unique_ptr<Kernel> prepare_pool(OpenclDevice& device, const Op& op, const Addressing& src, const Addressing& dst) {
   KernelSource source = pool_source("pool/pool_direct.cl", op, src, dst);
-  source.define("COUNT_PAD", op.attributes.flag("count_include_pad") ? 1 : 0);
+  source.define("COUNT_PAD", op.attributes[attr::count_include_pad] ? 1 : 0);
   const int spatial = spatial_rank(op);
   cl_int end[3] = {0, 0, 0};
   for (int axis = 0; axis < spatial; ++axis) end[3 - spatial + axis] = cl_int(window_of(op, axis).end);
@@ -66,7 +66,7 @@ std::unique_ptr<Kernel> prepare_pool_quads(OpenclDevice& device, const Op& op, c
   KernelSource source = pool_source("pool/pool_quad.cl", op, src, dst);
   const WindowArgument window = window_argument(op);
   const int spatial = spatial_rank(op);
-  source.define("COUNT_PAD", op.attributes.flag("count_include_pad") ? 1 : 0).define("TILE_W", kQuadTile);
+  source.define("COUNT_PAD", op.attributes[attr::count_include_pad] ? 1 : 0).define("TILE_W", kQuadTile);
   source.define("VECTOR", vector);
   source.define("KERNEL_H", window.size[1]).define("KERNEL_W", window.size[2]);
   source.define("STRIDE_W", window.stride[2]).define("DILATION_W", window.dilation[2]);
@@ -122,7 +122,7 @@ void list_global_blocks(const Op& op, OpenclDevice& device, CandidateList& out) 
   if (device.capabilities().cpu || x.rank() < 3 || !has_quads(x.dtype) || x.elements() == 0) return;
   for (int dim = 2; dim < x.rank(); ++dim)
     if (op.out().shape[dim] != 1) return;
-  const bool maximum = op.attributes.text("mode") == "max";
+  const bool maximum = op.attributes[attr::mode] == "max";
   for (const Layout& layout : layouts_to_try(op, x)) {
     Candidate candidate = make_candidate(op, "global_pool_quad");
     candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
@@ -172,7 +172,7 @@ void list_global_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!in_quads(x)) return;
   for (int dim = 2; dim < x.rank(); ++dim)
     if (op.out().shape[dim] != 1) return;
-  const GlobalPool pool(device, x, op.attributes.text("mode") == "max", kLeastOfLane);
+  const GlobalPool pool(device, x, op.attributes[attr::mode] == "max", kLeastOfLane);
   Candidate candidate = make_candidate(op, "global_pool_quad");
   candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, Layout::channels_last(x.rank()));
   candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(x.rank()));
@@ -189,7 +189,7 @@ void list_global_vectors(const Op& op, OpenclDevice& device, CandidateList& out)
     if (op.out().shape[dim] != 1) return;
     dims.push_back(dim);
   }
-  add_reduce_vectors(op, device, op.attributes.text("mode") == "max" ? "amax" : "mean", dims, true, out);
+  add_reduce_vectors(op, device, op.attributes[attr::mode] == "max" ? "amax" : "mean", dims, true, out);
 }
 
 void list_pool(const Op& op, OpenclDevice& device, CandidateList& out) {

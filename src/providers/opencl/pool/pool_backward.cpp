@@ -13,13 +13,13 @@ namespace pl::opencl {
 namespace {
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Op& forward, const Candidate& candidate) {
-  const bool maximum = op.attributes.text("mode") == "max", adaptive = forward.schema->kind == "adaptive_pool";
+  const bool maximum = op.attributes[attr::mode] == "max", adaptive = forward.schema->kind == "adaptive_pool";
   const Addressing dst = with_three_spatial(candidate.outputs[0]);
   KernelSource source("pool/pool_backward_direct.cl");
   source.tensor("GRAD", with_three_spatial(candidate.inputs.back())).tensor("DST", dst);
   if (maximum) source.tensor("SRC", with_three_spatial(candidate.inputs[0]));
   source.define("POOL_MAX", maximum ? 1 : 0).define("ADAPTIVE", adaptive ? 1 : 0);
-  source.define("COUNT_PAD", !maximum && !adaptive && op.attributes.flag("count_include_pad") ? 1 : 0);
+  source.define("COUNT_PAD", !maximum && !adaptive && op.attributes[attr::count_include_pad] ? 1 : 0);
   cl_int end[3] = {0, 0, 0};
   const int spatial = spatial_rank(op);
   for (int axis = 0; axis < spatial && !adaptive; ++axis)
@@ -43,7 +43,7 @@ void list_pool_backward(const Op& op, OpenclDevice& device, CandidateList& out) 
   const Op forward = forward_of_pool(op);
   if (forward.schema->kind != "adaptive_pool")
     if (const auto reason = window_refusal(forward)) return out.refuse("opencl", *reason);
-  const bool maximum = op.attributes.text("mode") == "max";
+  const bool maximum = op.attributes[attr::mode] == "max";
   if (maximum && op.in(0).elements() / std::max<int64_t>(1, op.in(0).shape[0] * op.in(0).shape[1]) > INT32_MAX)
     return out.refuse("opencl", op.schema->name + ": places in an image need more than 31 bits");
   list_pool_backward_pieces(op, forward, device, out);

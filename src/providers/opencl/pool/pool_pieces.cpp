@@ -34,8 +34,8 @@ struct Pool {
   int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2], end[2];  // along h and w
 
   explicit Pool(const Op& op)
-      : maximum(op.attributes.text("mode") == "max"),
-        count_pad(op.attributes.flag("count_include_pad")),
+      : maximum(op.attributes[attr::mode] == "max"),
+        count_pad(op.attributes[attr::count_include_pad]),
         dtype(op.in(0).dtype) {
     const WindowArgument window = window_argument(op);
     const int spatial = spatial_rank(op);
@@ -274,7 +274,7 @@ void list_pool_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void list_pool_backward_pieces(const Op& op, const Op& forward, OpenclDevice& device, CandidateList& out) {
-  if (op.attributes.text("mode") != "max" || forward.schema->kind == "adaptive_pool") return;
+  if (op.attributes[attr::mode] != "max" || forward.schema->kind == "adaptive_pool") return;
   if (!suits_pieces(forward, device)) return;
   const Pool pool(forward);
   if (!pool.suits()) return;

@@ -3,15 +3,15 @@
 namespace pl::opencl {
 
 void define_activation(KernelSource& source, const Op& op) {
-  if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return;
-  source.define("ACTIVATION", "UNARY_" + op.attributes.text("activation"));
-  source.define("ACTIVATION_ALPHA", op.attributes.number("activation_alpha"));
-  source.define("ACTIVATION_BETA", op.attributes.number("activation_beta"));
+  if (!op.attributes.has(attr::activation) || op.attributes.is_none(attr::activation)) return;
+  source.define("ACTIVATION", "UNARY_" + op.attributes[attr::activation]);
+  source.define("ACTIVATION_ALPHA", op.attributes[attr::activation_alpha]);
+  source.define("ACTIVATION_BETA", op.attributes[attr::activation_beta]);
 }
 
 bool short_epilogue(const Op& op) {
-  if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return true;
-  const std::string name = op.attributes.text("activation");
+  if (!op.attributes.has(attr::activation) || op.attributes.is_none(attr::activation)) return true;
+  const std::string name = op.attributes[attr::activation];
   return name == "relu" || name == "relu6" || name == "clip" || name == "leaky_relu" || name == "identity";
 }
 

@@ -14,11 +14,11 @@ namespace {
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const TensorDesc& x = candidate.inputs[0];
   std::vector<int> last;  // the dimensions of a row
-  if (op.attributes.is_none("dim")) {
+  if (op.attributes.is_none(attr::dim)) {
     last.resize(size_t(x.rank()));
     std::iota(last.begin(), last.end(), 0);
   } else if (x.rank()) {  // a scalar's dim 0 is not one of its dimensions
-    last = {int(op.attributes.integer("dim"))};
+    last = {int(op.attributes[attr::dim])};
   }
   if (last.empty()) last = {x.rank()};
   Addressing src(x), dst(candidate.outputs[0]);
@@ -35,7 +35,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   KernelSource source("arg_reduce/arg_reduce_rows.cl");
   source.tensor("SRC", as_rows(src, last)).tensor("DST", as_rows(dst, last));
   source.define("GROUP", group).define("ROW_DIMS", int64_t(last.size()));
-  source.define("ARG_MIN", op.attributes.text("function") == "argmin" ? 1 : 0);
+  source.define("ARG_MIN", op.attributes[attr::function] == "argmin" ? 1 : 0);
   kernel->add(source, "arg_reduce_rows")
       .input(0, "SRC")
       .output(0, "DST")
@@ -66,13 +66,13 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   if (!has_quads(x.dtype) || x.rank() == 0) return;
   std::vector<int> dims;
-  if (op.attributes.is_none("dim")) {
+  if (op.attributes.is_none(attr::dim)) {
     dims.resize(size_t(x.rank()));
     std::iota(dims.begin(), dims.end(), 0);
   } else {
-    dims = {int(op.attributes.integer("dim"))};
+    dims = {int(op.attributes[attr::dim])};
   }
-  const bool min = op.attributes.text("function") == "argmin";
+  const bool min = op.attributes[attr::function] == "argmin";
   // Whether results lie as the rows do, and elements of a row in their order; gives results a layout without padding.
   const auto in_order = [dims](Candidate& candidate) {
     TensorDesc& y = candidate.outputs[0];

@@ -9,12 +9,12 @@ namespace {
 
 // How the kernels join two elements.
 const char* join_of(const Op& op) {
-  const std::string& function = op.attributes.text("function");
+  const std::string& function = op.attributes[attr::function];
   return function == "sum" ? "JOIN_SUM" : function == "prod" ? "JOIN_PRODUCT" : "JOIN_EXPONENTS";
 }
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   const Addressing dst = as_rows(candidate.outputs[0], {dim});
   KernelSource source("cumsum/cumsum_rows.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst);
@@ -29,9 +29,9 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
-  if (op.attributes.text("function") == "logaddexp") return;  // more than one number would have to be kept
-  constexpr int64_t kLocal = 32 << 10;                        // bytes: what every GPU has
-  const int dim = int(op.attributes.integer("dim"));
+  if (op.attributes[attr::function] == "logaddexp") return;  // more than one number would have to be kept
+  constexpr int64_t kLocal = 32 << 10;                       // bytes: what every GPU has
+  const int dim = int(op.attributes[attr::dim]);
   RowUse use;
   use.eights = false;
   for (const RowWay& way : row_ways(out.whole_space)) {

@@ -9,9 +9,9 @@ namespace {
 
 void list_topk(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
-  const int dim = int(op.attributes.integer("dim"));
+  const int dim = int(op.attributes[attr::dim]);
   const int64_t size = x.shape[dim];
-  const RowSort sort(x.dtype, x.elements() / size, size, op.attributes.integer("k"), op.attributes.flag("largest"));
+  const RowSort sort(x.dtype, x.elements() / size, size, op.attributes[attr::k], op.attributes[attr::largest]);
   if (!sort.possible())
     return out.refuse("opencl", concat("topk: x has shape ", x.shape, ", expected less than 2^31 elements, and 2^27 ",
                                        "along dimension ", dim));
