@@ -43,6 +43,20 @@ pl_status set_attribute(pl_attributes attributes, const char* key, const char* f
   });
 }
 
+// The number of handles up to the last that is not NULL.  Callers give room for a thousand, mostly without one: blocks
+// are looked at as a whole.
+size_t up_to_last(const pl_tensor* handles, size_t count) {
+  constexpr size_t kBlock = 16;
+  for (; count >= kBlock; count -= kBlock) {
+    uintptr_t any = 0;
+    for (const pl_tensor* handle = handles + count - kBlock; handle != handles + count; ++handle)
+      any |= reinterpret_cast<uintptr_t>(*handle);
+    if (any) break;
+  }
+  while (count > 0 && !handles[count - 1]) --count;
+  return count;
+}
+
 // What op_query and op_tune share.
 struct Call {
   ContextRef context;
@@ -106,11 +120,8 @@ pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes
     require(capacity == 0 || outputs != nullptr, Code::invalid_argument, function,
             ": outputs is NULL, expected room for ", capacity, " handles");
     std::vector<TensorRef> destinations;
-    for (size_t i = capacity; i-- > 0;)
-      if (outputs[i]) {
-        destinations = tensors_of(*call.context, call.schema.name, outputs, i + 1, function, "outputs");
-        break;
-      }
+    if (const size_t count = up_to_last(outputs, capacity))
+      destinations = tensors_of(*call.context, call.schema.name, outputs, count, function, "outputs");
     std::vector<TensorRef> results = call.context->run(call.schema, call.attributes, call.inputs, destinations);
     if (output_count) *output_count = results.size();  // also when they do not fit: so much room is needed
     require(results.size() <= capacity, Code::invalid_argument, call.schema.name, ": outputs has room for ", capacity,

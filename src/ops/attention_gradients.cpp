@@ -34,7 +34,8 @@ AttentionGradients attention_gradients(Builder& b, const Op& op, const std::arra
   const auto [q, given_k, given_v, mask, g] = values;
   const Attributes& a = op.attributes;
   const auto product = [&](Term left, Term right, bool transpose_a, bool transpose_b) {
-    return b.make("matmul", Attributes{{attr::transpose_a, transpose_a}, {attr::transpose_b, transpose_b}}, {left, right});
+    return b.make("matmul", Attributes{{attr::transpose_a, transpose_a}, {attr::transpose_b, transpose_b}},
+                  {left, right});
   };
   const Dims q_shape = b.desc(q).shape, k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
   const int last = q_shape.size() - 1;

@@ -303,6 +303,36 @@ static void test_pool_order(pl_context context) {
   OK(pl_tensor_release(again));
 }
 
+/* A result that is given, wherever it is among those that there is room for; others are made. */
+static void test_given_results(pl_context context) {
+  enum { PARTS = 40, ROOM = 100 };
+  const int64_t shape[1] = {PARTS}, one[1] = {1};
+  static const int places[] = {0, 1, 15, 16, 17, 31, 35, 36, 39};
+  float values[PARTS], read;
+  pl_tensor x, outputs[ROOM];
+  pl_attributes attributes;
+  size_t count, i, k;
+  for (i = 0; i < PARTS; ++i) values[i] = (float)i;
+  x = make_tensor(context, 1, shape, NULL, values, PARTS);
+  OK(pl_attributes_create("split_size_or_sections=1", &attributes));
+  for (k = 0; k < sizeof places / sizeof *places; ++k) {
+    const pl_tensor given = make_tensor(context, 1, one, NULL, NULL, 0);
+    memset(outputs, 0, sizeof outputs);
+    outputs[places[k]] = given;
+    OK(pl_op_run(context, "split", attributes, &x, 1, outputs, ROOM, &count));
+    CHECK_EQUAL(count, PARTS);
+    CHECK(outputs[places[k]] == given);
+    for (i = 0; i < PARTS; ++i) {
+      OK(pl_tensor_read(outputs[i], &read, sizeof read));
+      CHECK_EQUAL(read, i);
+      OK(pl_tensor_release(outputs[i]));
+    }
+    CHECK(!outputs[PARTS]);
+  }
+  OK(pl_attributes_release(attributes));
+  OK(pl_tensor_release(x));
+}
+
 TEST("all") {
   pl_context context = make_context();
   pl_tensor survivor;
@@ -312,6 +342,7 @@ TEST("all") {
   test_views(context);
   test_borrowed(context);
   test_op(context);
+  test_given_results(context);
   test_calls(context);
   test_texts(context);
   test_pool_order(context);
