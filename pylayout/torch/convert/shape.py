@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Sequence
 from typing import Any
 
 from ...sizes import Size, same_sizes
-from ..call import Call, Operand, part_of, require
+from ..call import FLOATS, Call, Operand, part_of, require
 from ..dtypes import dense_layout
 from ..registry import converter
+
+_ON_X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 @converter("view.default", "reshape.default", "_unsafe_view.default", "view_copy.default", moves=True)
@@ -109,11 +112,25 @@ def clone(call: Call, x: Operand, memory_format: Any = None) -> Operand:
 def to_copy(call: Call, x: Operand, dtype: Any = None, **others: Any) -> Operand:
     require(others.get("device") in (None, call.device()), "another device")
     wanted = call.dtype()
-    # Floats that an integer cannot hold: PyTorch leaves open what they become, and programs see what it does.
-    require(
-        not (x.dtype in ("f32", "f16", "bf16") and wanted not in ("f32", "f16", "bf16", "bool")), f"floats to {wanted}"
-    )
+    if x.dtype in FLOATS and wanted not in (*FLOATS, "bool") and call.device().type == "cpu":
+        return _cut(call, x, wanted)
     made: Operand = call.cast(x, wanted)
+    return made
+
+
+def _cut(call: Call, x: Operand, wanted: str) -> Operand:
+    """Floats cut to integers, as PyTorch's code does on this processor.
+
+    PyTorch leaves open what becomes of those that an integer cannot hold, but programs meet them: the logarithm of a
+    distance of 0, say. x86 makes the least integer of them and of NaN; others limit them to the range, as `cast` does.
+    Small integers are the low bits of large ones.
+    """
+    through = "s32" if wanted == "s32" else "s64"
+    if _ON_X86:
+        limit = 2.0**31 if through == "s32" else 2.0**63
+        text = "y0 = abs(x0) < s0 ? x0 : -s0"
+        x = call.op("pointwise", [call.cast(x, "f32")], text, scalars=[limit], dtype="f32")
+    made: Operand = call.cast(call.cast(x, through), wanted)
     return made
 
 
