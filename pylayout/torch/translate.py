@@ -186,7 +186,10 @@ class Translator:
     def _constant(self, node: Node) -> Value:
         made = self._shared.get(node)
         if made is None:
-            made = self._shared[node] = self._tensor(self._constants[node].detach())
+            value = self._constants[node].detach()
+            if value.dtype == torch.float64 and value.ndim == 0:  # beside tensors of float32 it is a number of theirs
+                value = value.to(torch.float32)
+            made = self._shared[node] = self._tensor(value)
         return self.graph.constant(made, name=node.name)
 
     @staticmethod

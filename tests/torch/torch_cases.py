@@ -540,7 +540,16 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 0, 4), [2, 3, 4], -2, 3, 3, 1),
     ],
     "select_backward.default": [(r(2, 4), [2, 3, 4], 1, -1), (r(3, 4), [2, 3, 4], 0, 0)],
-    "as_strided.default": [(X, [2, 4, 3], [12, 1, 4]), (X, [6, 4, 1], [4, 1, 1])],
+    "as_strided.default": [
+        (X, [2, 4, 3], [12, 1, 4]),
+        (X, [6, 4, 1], [4, 1, 1]),
+        (r(2, 8, 4), [2, 3, 4, 4], [32, 8, 4, 1]),  # windows that overlap
+        (X, [3, 5], [4, 2], 3),
+        (X, [2, 4], [12, 1], 4),
+        (r(2, 6, 3, 4).permute(0, 2, 3, 1), [5, 2, 6], [12, 0, 1], 6),
+        (X, [3], [0], 23),
+    ],
+    "unfold.default": [(X, 2, 3, 1), (X, 1, 2, 2), (r(2, 9, 3), 1, 4, 3), (X, 0, 2, 1), (r(1)[0], 0, 1, 1)],
     "as_strided_scatter.default": [(X, r(2, 4, 3), [2, 4, 3], [12, 1, 4]), (X, r(6, 4), [6, 4], [4, 1])],
     "full_like.default": [(X, 2.5)],
     "zeros_like.default": [(X,)],
@@ -559,7 +568,12 @@ CREATED = {
     "empty_strided.default": [lambda n: ([n, 3], [1, n])],
     "new_empty_strided.default": [lambda n: (torch.zeros(2), [n, 3], [3, 1])],
     "scalar_tensor.default": [lambda n: (n,), lambda n: (n, {"dtype": torch.float16})],
-    "arange.start_step": [lambda n: (1, n, 2), lambda n: (n, -1, -1), lambda n: (0, n, 1, {"dtype": torch.float32})],
+    "arange.start_step": [
+        lambda n: (1, n, 2),
+        lambda n: (n, -3, -1.0, {"dtype": torch.int64}),
+        lambda n: (n, -1, -1),
+        lambda n: (0, n, 1, {"dtype": torch.float32}),
+    ],
     "prims.iota.default": [
         lambda n: (n, {"start": 0, "step": 1, **_COUNT}),
         lambda n: (4, {"start": n, "step": n, **_COUNT}),
