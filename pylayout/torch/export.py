@@ -152,6 +152,9 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
         )
     keywords = dict(example) if isinstance(example, Mapping) else {}
     arguments = () if keywords else tuple(example) if isinstance(example, (tuple, list)) else (example,)
+    for place, value in enumerate(tree_flatten((arguments, keywords))[0]):
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            raise UnsupportedError(f"compile: argument {place} is complex, expected real numbers: torch.view_as_real")
     shapes: Any = dynamic if dynamic not in (None, False, True) else None
     if dynamic is True:
 
