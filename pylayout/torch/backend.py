@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 from . import losses, resizes
 from .compiled import Compiled
-from .fast_paths import encoder_layer, multi_head_attention
+from .compositions import COMPOSED
 from .gradients import KEPT, replace_gradients
 from .joint import partition
 from .options import compile_options
@@ -37,8 +37,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
     found[torch.ops.aten.native_dropout.default] = _dropout
     found[torch.ops.aten.multilabel_margin_loss_forward.default] = _multilabel_margin_loss
-    found[torch.ops.aten._native_multi_head_attention.default] = multi_head_attention
-    found[torch.ops.aten._transformer_encoder_layer_fwd.default] = encoder_layer
+    found.update(COMPOSED)
     return found
 
 

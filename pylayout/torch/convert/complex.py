@@ -16,7 +16,7 @@ from torch.fx import Node
 from ..call import Call, Operand, require
 from ..registry import complex_converter, converters
 
-MOST = 1 << 20  # elements of the matrix of a Fourier transform
+MOST = 1 << 21  # elements of the matrix of a Fourier transform: 1440 real numbers, or 720 complex ones
 
 
 def _is_pairs(call: Call, place: int) -> bool:
