@@ -16,7 +16,7 @@ from ..errors import ArgumentTypeError, UnsupportedError
 from ..graph import Graph
 from ..late import LateGraph
 from ..tensor import Tensor
-from .compositions import COMPOSED
+from .compositions import for_export
 from .fold import folded
 from .registry import converters, name_of
 from .specialise import copied, present
@@ -169,7 +169,7 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
         kept = {name for name, found in converters().items() if found.keeps}
         for op in [op for op in table if name_of(op) in kept]:
             table.pop(op)  # type: ignore[no-untyped-call]
-        table.update(COMPOSED)
+        table.update(for_export())
         return Exported(program.run_decompositions(table), _names(module, arguments, keywords, shapes))
 
 
