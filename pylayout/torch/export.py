@@ -20,7 +20,7 @@ from .compositions import for_export
 from .fold import folded
 from .registry import converters, name_of
 from .specialise import copied, present
-from .symbols import Evaluation, Symbols, expression_of
+from .symbols import Evaluation, Symbols, expression_of, is_symbolic
 from .translate import Translator, reason_of
 
 __all__ = ["Exported", "export"]
@@ -77,7 +77,7 @@ class Exported:
         module = self._program.graph_module
         evaluation: Evaluation | None = None
         graph = copied(module)
-        if self.dynamic:
+        if any(is_symbolic(node.meta.get("val")) for node in graph.nodes):  # also by symbols that are numbers by now
             given = [self._argument(node, shapes or {}) for node in self._given]
             evaluation = self._symbols.evaluation(self._symbols.key(given))
             graph = present(module, evaluation)

@@ -152,3 +152,19 @@ def test_refusals():
         pl.compile(network(), (x,), values={})
     with pytest.raises(pl.ArgumentTypeError, match=r"no torch\.nn\.Module"):
         pl.compile("model.onnx", (x,))
+
+
+def test_a_size_that_pytorch_finds_to_be_a_number():
+    class Begun(nn.Module):
+        """Reads a length as an integer of Python."""
+
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Parameter(torch.randn(1, 4))
+
+        def forward(self, x):
+            return torch.cat([self.first.expand(int(len(x)), -1), x * 2], 1)
+
+    model, x = Begun(), torch.randn(3, 5)
+    plan = pl.compile(model, (x,), dynamic=({0: torch.export.Dim.AUTO},), device="cpu")
+    close(plan.run(x.numpy())[0], model(x))

@@ -399,3 +399,14 @@ def test_cross_entropy_has_a_second_gradient_and_other_forms():
         torch.testing.assert_close(mine, others, rtol=1e-4, atol=1e-5)
     with torch.autocast("ocl", dtype=torch.float16):
         assert torch.nn.functional.cross_entropy(x.half().to(OCL), target.to(OCL)).dtype == torch.float32
+
+
+def test_memory_of_an_argument_that_is_read_later_is_not_written_before():
+    """An op that waits may read a view of an argument; whoever gets that memory next waits for it, too."""
+    index, values = torch.tensor([3, 1, 3, 0, 2, 1]), torch.arange(6.0) + 1
+    wanted = torch.zeros(4).index_put_((index,), values, accumulate=True)
+    places, source = index.to(OCL), torch.full((4,), 100.0, device=OCL)
+    for _ in range(3):  # the first time it does not wait
+        made = torch.zeros(4, device=OCL).index_put_((places,), values.to(OCL), accumulate=True)
+        other = source.gather(0, places)  # as large as the values, which nobody holds any more
+        assert made.tolist() == wanted.tolist() and other.tolist() == [100.0] * 6

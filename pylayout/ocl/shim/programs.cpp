@@ -221,8 +221,11 @@ std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Ar
       return pl_last_error();
     }
     for (size_t i = 0; i < several; ++i) {
-      Handle& slot = slots[size_t(step.first) + i].tensor;
-      if (!slot.get()) slot = Handle(made[i]);
+      Operand& slot = slots[size_t(step.first) + i];
+      if (slot.tensor.get()) continue;
+      slot.tensor = Handle(made[i]);
+      // What is made of one tensor may be a view of it: whoever writes there has to know that it is read.
+      if (read == 1 && step.inputs[0] >= 0) slot.block = slots[size_t(step.inputs[0])].block;
     }
     for (const Output& output : program.outputs)
       changed |= output.argument >= 0 && output.slot >= step.first && output.slot < step.first + step.count;

@@ -75,8 +75,9 @@ def min_dim(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
 
 
 def _found(call: Call, x: Operand, dim: int, keepdim: bool, value: str, place: str) -> Any:
+    x = call.cast(x, "u8") if x.dtype == "bool" else x
     return (
-        _reduced(call, value, x, [dim], keepdim) if call.used(0) else None,
+        call.cast(_reduced(call, value, x, [dim], keepdim), call.dtype(0)) if call.used(0) else None,
         _place(call, place, x, dim, keepdim) if call.used(1) else None,
     )
 
