@@ -163,7 +163,7 @@ def test_a_size_that_pytorch_finds_to_be_a_number():
             self.first = nn.Parameter(torch.randn(1, 4))
 
         def forward(self, x):
-            return torch.cat([self.first.expand(int(len(x)), -1), x * 2], 1)
+            return torch.cat([self.first.expand(len(x), -1), x * 2], 1)
 
     model, x = Begun(), torch.randn(3, 5)
     plan = pl.compile(model, (x,), dynamic=({0: torch.export.Dim.AUTO},), device="cpu")
