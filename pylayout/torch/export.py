@@ -132,6 +132,17 @@ class Exported:
         return torch.empty(tuple(shapes.get(str(node.target), example)), dtype=value.dtype, device="meta")
 
 
+_RECURRENT = tuple(getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
+
+
+def _is_layer(node: Node) -> bool:
+    """Whether a recurrent layer is one that the library has."""
+    x, _, params, has_biases, levels, dropout, train, both, _ = node.args
+    each = (4 if has_biases else 2) * (2 if both else 1)
+    whole = x.meta["val"].ndim == 3 and len(params) == each * levels  # type: ignore[union-attr, arg-type, operator]
+    return whole and not (train and dropout)
+
+
 def _placeholders(graph: Any) -> list[Node]:
     return [node for node in graph.nodes if node.op == "placeholder"]
 
@@ -170,6 +181,10 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
         for op in [op for op in table if name_of(op) in kept]:
             table.pop(op)  # type: ignore[no-untyped-call]
         table.update(for_export())
+        for op in _RECURRENT:
+            nodes = [node for node in program.graph.nodes if node.target is op]
+            if all(map(_is_layer, nodes)):  # kept as it is: else PyTorch writes each step out
+                table.pop(op, None)  # type: ignore[no-untyped-call]
         return Exported(program.run_decompositions(table), _names(module, arguments, keywords, shapes))
 
 

@@ -341,6 +341,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "logcumsumexp.default": [(X * 40, 1), (_EDGES, 0), (torch.full((4,), -float("inf")), 0)],
     "topk.default": [(X, 2), (X, 2, 1, False)],
     "sort.default": [(X,), (X, 1, True), (r(1)[0],), (i(99, 20).unique(),)],
+    # Here PyTorch would trace their steps: test_export.py has them.
+    **{f"{cell}.input": [] for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
     "histc.default": [
         (i(7, 90).float(), 7, 0, 6),
         (r(3, 50), 9, -1.5, 0.7),
