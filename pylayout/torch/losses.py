@@ -107,4 +107,4 @@ def _traced(
 
 
 # Functions, and what is traced in their places.
-TRACED = {_of_pytorch: _traced}
+TRACED: dict[Any, Any] = {_of_pytorch: _traced}

@@ -84,7 +84,7 @@ def _sizes(x: torch.Tensor, size: Any, scales: Sequence[float] | None) -> list[A
     for n, scale in zip(x.shape[2:], scales, strict=True):
         exact = Fraction(scale)  # of few bits, as 1.5 is, products are whole numbers
         few = exact.denominator <= 64 and exact.numerator < 1 << 20
-        made.append(n * exact.numerator // exact.denominator if few else torch.sym_int(n * scale))
+        made.append(n * exact.numerator // exact.denominator if few else torch.sym_int(n * scale))  # type: ignore[no-untyped-call]
     return made
 
 
@@ -116,4 +116,4 @@ def _traced(
 
 
 # Functions, and what is traced in their places.
-TRACED = {_of_pytorch: _traced}
+TRACED: dict[Any, Any] = {_of_pytorch: _traced}

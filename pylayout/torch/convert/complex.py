@@ -29,7 +29,7 @@ def _is_pairs(call: Call, place: int) -> bool:
 def _pairs(call: Call, place: int, x: Any) -> Operand:
     """An argument as pairs: of a real one the second is zero."""
     if isinstance(x, complex):
-        return call.graph.constant(np.array([x.real, x.imag], np.float32))  # type: ignore[no-any-return]
+        return call.graph.constant(np.array([x.real, x.imag], np.float32))
     if _is_pairs(call, place):
         return x  # type: ignore[no-any-return]
     return call.op("pad", _beside(call, x), [0, 1])  # type: ignore[no-any-return]
@@ -323,7 +323,7 @@ def _times(call: Call, x: Operand, dim: int, inside: int, matrix: np.ndarray, ou
 def _scale(sizes: Sequence[Any], normalization: int) -> float:
     require(all(isinstance(size, int) for size in sizes), "sizes that calls decide")
     count = math.prod(sizes)
-    return [1.0, count**-0.5, 1.0 / count][normalization]
+    return float([1.0, count**-0.5, 1.0 / count][normalization])
 
 
 def _both_ways(call: Call, x: Operand, dims: Sequence[int], forward: bool, scale: float) -> Operand:

@@ -166,7 +166,7 @@ def _nearest(size: int, made: int, align: bool, given: float | None) -> Taps:
 def _is_ratio(scale: float, size: Any, made: Any) -> bool:
     """Whether made = scale * size: of sizes that calls decide, whatever they are."""
     if not (isinstance(size, Size) or isinstance(made, Size)):
-        return abs(scale * size - made) < 1e-6 * made
+        return bool(abs(scale * size - made) < 1e-6 * made)
     exact = Fraction(scale).limit_denominator(64)
     return abs(exact - scale) < 1e-9 and bool(made * exact.denominator == size * exact.numerator)
 
