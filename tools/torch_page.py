@@ -14,7 +14,7 @@ import torch
 from generated import write_or_check
 
 from pylayout.torch.backend import decompositions
-from pylayout.torch.registry import converters, name_of
+from pylayout.torch.registry import complex_converters, converters, name_of
 
 PATH = Path(__file__).parent.parent / "docs" / "reference" / "pytorch-ops.md"
 
@@ -29,8 +29,10 @@ What `torch.compile(backend="pylayout")` and `pylayout.compile` of a module do w
 [Use pylayout from PyTorch](../howto/pytorch.md). An op has several overloads, each with its own entry here.
 
 - **By plans**: there is a converter. It leaves a call to PyTorch, with the reason in `pylayout.torch.report()`, for
-  what the table says, for dtypes that the library has not (float64, complex and others), for tensors that are neither
-  on the CPU nor on `ocl`, sparse or quantised, and for shapes that the library's op refuses.
+  what the table says, for dtypes that the library has not (float64 and others), for tensors that are neither on the
+  CPU nor on `ocl`, sparse or quantised, and for shapes that the library's op refuses.
+- **By plans, of complex64 on the CPU**: the ops listed below, as pairs of real numbers. Inputs and results of
+  `pylayout.compile` are real.
 - **By decomposition**: PyTorch writes the op as others, of which most have converters.
 - **By PyTorch**: everything else. Beside the core ops listed below these are ops that draw random numbers, so that the
   generator's numbers are those of eager mode, ops that write to their arguments, and functions that are no ATen ops.
@@ -71,6 +73,7 @@ def page() -> str:
         lines += [f"### {title_of(module)}", "", "| op | left to PyTorch |", "|---|---|"]
         lines += [f"| {name} | {converters()[name].note} |" for name in sorted(names)]
         lines.append("")
+    lines += ["## By plans: complex numbers", "", *listed([*complex_converters()]), ""]
     decomposed = {name_of(op) for op in decompositions()}
     written = {name_of(op) for op in decompositions() if not op._schema.is_mutable}
     lines += ["## By decomposition", "", *listed([*(written - set(converters()))]), ""]

@@ -9,6 +9,7 @@ import torch
 from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_backward
 from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
 from ..torch.backend import _dropout
+from ..torch.fast_paths import encoder_layer, multi_head_attention
 from ..torch.registry import converters
 from .counted import COUNTED
 from .shim import Shim
@@ -36,7 +37,19 @@ def register_kernels(shim: Shim) -> None:
         shim.call("register", name.encode())
     for name in ("max_pool_backward", "cross_entropy", "cross_entropy_backward"):
         shim.call("register", f"pylayout::{name}".encode())
-    _implement("PrivateUse1", {"native_dropout": _dropout, "arange.start_out": _arange, "eye.m_out": _eye})
+    _implement(
+        "PrivateUse1",
+        {
+            "native_dropout": _dropout,
+            "arange.start_out": _arange,
+            "linspace.out": _linspace,
+            "eye.m_out": _eye,
+            "histc": _histc,
+            "_native_multi_head_attention": multi_head_attention,
+            "_transformer_encoder_layer_fwd": encoder_layer,
+            "_nested_tensor_from_mask_left_aligned": _has_nested_tensors,
+        },
+    )
     _implement("PrivateUse1", COUNTED)
 
 
@@ -94,3 +107,30 @@ def _eye(n: int, m: int, *, out: torch.Tensor) -> torch.Tensor:
     out.resize_((n, m)).zero_()
     out.diagonal().fill_(1)
     return out
+
+
+def _linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> torch.Tensor:
+    made = torch.linspace(start, end, steps, dtype=out.dtype)
+    return out.resize_(made.shape).copy_(made)
+
+
+def _histc(x: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torch.Tensor:
+    """Integers, too, as devices count them: the CPU has only floats."""
+    least, largest = float(min), float(max)
+    if bins <= 0 or least > largest:
+        raise RuntimeError(f"histc: {bins} bins between {least} and {largest}, expected some, and the least first")
+    values = x.reshape(-1).to(torch.float32)
+    if least == largest and values.numel():
+        least, largest = values.min().item(), values.max().item()
+    if least == largest:
+        least, largest = least - 1, largest + 1
+    places = ((values - least) * bins / (largest - least)).floor().clamp(max=bins - 1)
+    # Values out of range, and NaN, go to a place behind the last, which is cut off.
+    counted = torch.where((values >= least) & (values <= largest), places, bins).to(torch.int64)
+    counts = torch.zeros(bins + 1, device=x.device).scatter_add_(0, counted, torch.ones_like(values))
+    return counts[:bins].to(x.dtype)
+
+
+def _has_nested_tensors(x: torch.Tensor, mask: torch.Tensor) -> bool:
+    """Asked by encoders of PyTorch before they make nested tensors, which the device has not."""
+    return False

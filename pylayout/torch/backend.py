@@ -12,14 +12,17 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
+from . import losses, resizes
 from .compiled import Compiled
+from .compositions import COMPOSED
 from .gradients import KEPT, replace_gradients
 from .joint import partition
-from .losses import replace_losses
 from .options import compile_options
 from .registry import converters, name_of
 
 __all__ = ["backend", "decompositions"]
+
+TRACED = {**losses.TRACED, **resizes.TRACED}  # functions that dynamo leaves whole, and what is traced in their places
 
 
 @lru_cache(maxsize=1)
@@ -34,6 +37,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
     found[torch.ops.aten.native_dropout.default] = _dropout
     found[torch.ops.aten.multilabel_margin_loss_forward.default] = _multilabel_margin_loss
+    found.update(COMPOSED)
     return found
 
 
@@ -91,7 +95,9 @@ def backend(
     `pylayout.compile`. mode is one of inductor's: it changes nothing here.
     """
     wanted = compile_options(options)
-    replace_losses(module.graph)
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target in TRACED:
+            node.target = TRACED[node.target]
     module.recompile()
 
     def inference(graph: GraphModule, examples: Sequence[Any]) -> Compiled:

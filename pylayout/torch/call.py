@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -53,6 +54,7 @@ class Call:
         self._lookup = lookup  # the operand of another node of the traced graph; None where that is not at hand
         self._size = size  # a traced size as one of the graph: an integer, or a `Size` where calls decide it
         self._reshaped = reshaped  # what a value of the graph is a reshape of, by the value's number
+        self._of_pairs = False
 
     # ---- what PyTorch expects ----
 
@@ -65,10 +67,19 @@ class Call:
         """The shape of the result, or of that one of several; sizes that calls decide are expressions."""
         late = late_of(self.node)
         value = self.expected if late is None else late
-        return tuple(map(self._size, (value if place is None else value[place]).shape))
+        shape = tuple(map(self._size, (value if place is None else value[place]).shape))
+        return (*shape, 2) if self._of_pairs else shape
+
+    def with_pairs(self) -> Call:
+        """The same call, of which complex results are pairs of real numbers."""
+        made = copy(self)
+        made._of_pairs = True
+        return made
 
     def dtype(self, place: int | None = None) -> str:
         """The dtype of the result, or of that one of several."""
+        if self._of_pairs:
+            return "f32"
         value = self.expected if place is None else self.expected[place]
         return dtype_name(value.dtype)
 

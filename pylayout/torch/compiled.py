@@ -247,6 +247,9 @@ class _Division:
             if node in self._views:
                 self._refused[node] = "a view of an input or of another output"
                 continue
+            if writes(node):
+                self._refused[node] = "changes a tensor that it is given"
+                continue
             try:
                 translator.convert(node)
             except UnsupportedError as error:

@@ -16,10 +16,11 @@ from ..errors import ArgumentTypeError, UnsupportedError
 from ..graph import Graph
 from ..late import LateGraph
 from ..tensor import Tensor
+from .compositions import for_export
 from .fold import folded
 from .registry import converters, name_of
 from .specialise import copied, present
-from .symbols import Evaluation, Symbols, expression_of
+from .symbols import Evaluation, Symbols, expression_of, is_symbolic
 from .translate import Translator, reason_of
 
 __all__ = ["Exported", "export"]
@@ -76,7 +77,7 @@ class Exported:
         module = self._program.graph_module
         evaluation: Evaluation | None = None
         graph = copied(module)
-        if self.dynamic:
+        if any(is_symbolic(node.meta.get("val")) for node in graph.nodes):  # also by symbols that are numbers by now
             given = [self._argument(node, shapes or {}) for node in self._given]
             evaluation = self._symbols.evaluation(self._symbols.key(given))
             graph = present(module, evaluation)
@@ -131,6 +132,17 @@ class Exported:
         return torch.empty(tuple(shapes.get(str(node.target), example)), dtype=value.dtype, device="meta")
 
 
+_RECURRENT = tuple(getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
+
+
+def _is_layer(node: Node) -> bool:
+    """Whether a recurrent layer is one that the library has."""
+    x, _, params, has_biases, levels, dropout, train, both, _ = node.args
+    each = (4 if has_biases else 2) * (2 if both else 1)
+    whole = x.meta["val"].ndim == 3 and len(params) == each * levels  # type: ignore[union-attr, arg-type, operator]
+    return whole and not (train and dropout)
+
+
 def _placeholders(graph: Any) -> list[Node]:
     return [node for node in graph.nodes if node.op == "placeholder"]
 
@@ -152,6 +164,9 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
         )
     keywords = dict(example) if isinstance(example, Mapping) else {}
     arguments = () if keywords else tuple(example) if isinstance(example, (tuple, list)) else (example,)
+    for place, value in enumerate(tree_flatten((arguments, keywords))[0]):
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            raise UnsupportedError(f"compile: argument {place} is complex, expected real numbers: torch.view_as_real")
     shapes: Any = dynamic if dynamic not in (None, False, True) else None
     if dynamic is True:
 
@@ -165,6 +180,11 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
         kept = {name for name, found in converters().items() if found.keeps}
         for op in [op for op in table if name_of(op) in kept]:
             table.pop(op)  # type: ignore[no-untyped-call]
+        table.update(for_export())  # type: ignore[no-untyped-call]
+        for op in _RECURRENT:
+            nodes = [node for node in program.graph.nodes if node.target is op]
+            if all(map(_is_layer, nodes)):  # kept as it is: else PyTorch writes each step out
+                table.pop(op, None)  # type: ignore[no-untyped-call]
         return Exported(program.run_decompositions(table), _names(module, arguments, keywords, shapes))
 
 

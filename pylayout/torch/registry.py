@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = ["Converter", "converter", "converters", "name_of"]
+__all__ = ["Converter", "complex_converter", "complex_converters", "converter", "converters", "name_of"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -58,13 +58,35 @@ def converter(
     return register
 
 
+_complex: dict[str, Callable[..., Any]] = {}
+
+
+def complex_converter(*ops: str) -> Callable[[Function], Function]:
+    """Registers the decorated function for overloads of which an argument or the result is complex."""
+
+    def register(function: Function) -> Function:
+        for op in ops:
+            if op in _complex:
+                raise RuntimeError(f"two converters of complex {op}")
+            _complex[op] = function
+        return function
+
+    return register
+
+
 def converters() -> dict[str, Converter]:
-    """Every converter, by the name of its op."""
+    """Every converter, by the name of its op; of real numbers."""
     if not _table:
         package = importlib.import_module(f"{__package__}.convert")
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package.__name__}.{module.name}")
     return _table
+
+
+def complex_converters() -> dict[str, Callable[..., Any]]:
+    """What converts ops on complex numbers, by the name of the op."""
+    converters()
+    return _complex
 
 
 def name_of(target: Any) -> str:

@@ -143,12 +143,17 @@ class BoundSegment:
             if node not in segment.steady
         ]
 
+        self._complex = [place for place, node in enumerate(segment.inputs) if node.meta["val"].is_complex()]
+
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         for place, needed in self._checked:
             tensor = tensors[place]
             if tensor.stride() != needed or tensor.is_neg():
                 tensors = self._dense(tensors)
                 break
+        for place in self._complex:
+            if tensors[place].is_conj():
+                tensors = (*tensors[:place], tensors[place].resolve_conj(), *tensors[place + 1 :])
         if self._blanks:
             tensors = self._with_blanks(tensors)
         if self._device.type == "ocl":

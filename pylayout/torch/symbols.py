@@ -183,7 +183,8 @@ def _solved(expression: Any, value: Any, known: Mapping[Any, Any]) -> dict[Any, 
     if isinstance(expression, sympy.Symbol) or len(symbols) != 1 or symbols <= known.keys():
         return {}
     (symbol,) = symbols
-    factor, rest = expression.coeff(symbol, 1), expression.xreplace({symbol: sympy.S.Zero})
-    if not (factor.is_Integer and rest.is_Integer and expression == factor * symbol + rest) or factor == 0:
+    factor = expression.coeff(symbol, 1)
+    rest = expression - factor * symbol  # what else depends on the symbol stays in it
+    if not (factor.is_Integer and rest.is_Integer) or factor == 0:
         return {}
     return {symbol: (value - int(rest)) // int(factor)}

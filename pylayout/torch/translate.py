@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 import sympy
@@ -21,7 +21,7 @@ from ..tensor import Tensor, adopt
 from ..value import Value
 from .call import Call, dtype_name
 from .dtypes import dense_layout
-from .registry import converters, name_of
+from .registry import complex_converters, converters, name_of
 from .specialise import late_of
 from .symbols import Evaluation, expression_of
 
@@ -29,6 +29,7 @@ __all__ = ["Translator", "is_plain_tensor", "reason_of"]
 
 
 DEVICES = ("cpu", "ocl")
+_NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
 
 def is_plain_tensor(value: Any, device: torch.device | None = None) -> TypeGuard[torch.Tensor]:
@@ -40,6 +41,25 @@ def is_plain_tensor(value: Any, device: torch.device | None = None) -> TypeGuard
         and not value.is_quantized
         and all(isinstance(size, int) for size in (*value.shape, *value.stride()))
     )
+
+
+def is_complex(value: Any) -> bool:
+    """Whether this is a tensor that graphs hold as pairs of float32."""
+    return isinstance(value, torch.Tensor) and value.dtype == torch.complex64
+
+
+def _converter_of(node: Node) -> Callable[..., Any]:
+    """What converts a node. Raises UnsupportedError where there is nothing."""
+    name = name_of(node.target)
+    if is_complex(node.meta.get("val")) or any(is_complex(each.meta.get("val")) for each in node.all_input_nodes):
+        made = complex_converters().get(name)
+        if made is None:
+            raise UnsupportedError("no converter for complex numbers")
+        return made
+    found = converters().get(name)
+    if found is None:
+        raise UnsupportedError("no converter")
+    return found.function
 
 
 def reason_of(error: Exception) -> str:
@@ -111,9 +131,7 @@ class Translator:
             if not isinstance(operands, (tuple, list)) or operands[place] is None:
                 raise UnsupportedError(f"result {place} of {name_of(source.target)}")
             return operands[place]
-        found = converters().get(name_of(node.target))
-        if found is None:
-            raise UnsupportedError("no converter")
+        found = _converter_of(node)
         for argument in node.all_input_nodes:
             if argument not in self._constants:
                 self._check(argument.meta.get("val"))
@@ -122,7 +140,7 @@ class Translator:
         try:
             arguments = map_arg(node.args, self.operand)
             keywords = map_arg(dict(node.kwargs), self.operand)
-            result = found.function(call, *arguments, **keywords)
+            result = found(call, *arguments, **keywords)
             self._compare(call, result)
         except UnsupportedError:
             raise
@@ -135,7 +153,8 @@ class Translator:
             if isinstance(each, torch.Tensor):
                 if not is_plain_tensor(each, self._device):
                     raise UnsupportedError("a tensor on another device, sparse, or of a size that depends on data")
-                dtype_name(each.dtype)
+                if not is_complex(each) or self._device.type != "cpu":
+                    dtype_name(each.dtype)
             elif isinstance(each, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 raise UnsupportedError("a number known only in a run")
 
@@ -153,12 +172,13 @@ class Translator:
                 if call.used(place):
                     raise UnsupportedError(f"result {place} is used")
                 continue
-            if not isinstance(made, Value) or made._shape != tuple(expected.shape):
+            pair = (2,) if is_complex(expected) else ()
+            if not isinstance(made, Value) or made._shape != (*expected.shape, *pair):
                 raise UnsupportedError(f"made {made!r}, expected shape {tuple(expected.shape)}")
-            if made.dtype != dtype_name(expected.dtype):
+            if made.dtype != ("f32" if pair else dtype_name(expected.dtype)):
                 raise UnsupportedError(f"made {made!r}, expected dtype {expected.dtype}")
             if isinstance(self.graph, LateGraph):
-                self.graph.know_shape(made, call.shape(place if several else None))
+                self.graph.know_shape(made, (*call.shape(place if several else None), *pair))
 
     # ---- what nodes read ----
 
@@ -186,7 +206,12 @@ class Translator:
     def _constant(self, node: Node) -> Value:
         made = self._shared.get(node)
         if made is None:
-            made = self._shared[node] = self._tensor(self._constants[node].detach())
+            value = self._constants[node].detach()
+            if value.ndim == 0:  # beside tensors of fewer bits it is a number of theirs
+                value = value.to(_NARROWER.get(value.dtype, value.dtype))
+            if is_complex(value):
+                value = torch.view_as_real(value.resolve_conj())
+            made = self._shared[node] = self._tensor(value)
         return self.graph.constant(made, name=node.name)
 
     @staticmethod
@@ -210,12 +235,13 @@ class Translator:
         for dim, expression in enumerate(expressions):
             if isinstance(expression, sympy.Basic):
                 shape[dim] = self._axis(expression, f"{name}.{dim}", int(value.shape[dim]))
-        made = self.graph.input(name, shape, dtype_name(value.dtype), layout=layout)
+        pair = (2,) if is_complex(value) else ()
+        made = self.graph.input(name, [*shape, *pair], "f32" if pair else dtype_name(value.dtype), layout=layout)
         if isinstance(self.graph, LateGraph):
             for dim, expression in enumerate(expressions):
                 if isinstance(expression, sympy.Basic):
                     self._late.learn(expression, Size(self.graph, f"#{made._id}.{dim}", int(value.shape[dim])))
-            self.graph.know_shape(made, [*map(self._late, value.shape if late is None else late.shape)])
+            self.graph.know_shape(made, [*map(self._late, value.shape if late is None else late.shape), *pair])
         self.inputs.append(node)
         return made
 
@@ -225,8 +251,11 @@ class Translator:
         self.graph.output(self.operand(node), name or node.name, layout=layout)
 
     def _layout(self, node: Node, value: torch.Tensor) -> str | None:
+        if self._plain and is_complex(value):
+            raise UnsupportedError(f"{node.name} is complex, expected real numbers: torch.view_as_real gives them")
         if node not in self._layouts:
-            self._layouts[node] = None if self._plain else dense_layout(value.shape, value.stride())
+            plain = self._plain or is_complex(value)
+            self._layouts[node] = None if plain else dense_layout(value.shape, value.stride())
         return self._layouts[node]
 
     # ---- sizes that follow from symbols ----

@@ -406,3 +406,14 @@ def test_the_package_leaves_torch_alone():
 
 def test_backend_is_listed():
     assert "pylayout" in torch._dynamo.list_backends()
+
+
+def test_numbers_of_float64_beside_tensors_of_float32():
+    def function(x):
+        width, third = torch.tensor(3.0, dtype=torch.float64).sqrt(), torch.tensor(1 / 3, dtype=torch.float64)
+        return (x / width + third) * x.where(x > 0, third)
+
+    x = torch.randn(4, 5)
+    close(compiled(function)(x), function(x))
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)

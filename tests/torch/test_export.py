@@ -152,3 +152,61 @@ def test_refusals():
         pl.compile(network(), (x,), values={})
     with pytest.raises(pl.ArgumentTypeError, match=r"no torch\.nn\.Module"):
         pl.compile("model.onnx", (x,))
+
+
+def test_a_size_that_pytorch_finds_to_be_a_number():
+    class Begun(nn.Module):
+        """Reads a length as an integer of Python."""
+
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Parameter(torch.randn(1, 4))
+
+        def forward(self, x):
+            return torch.cat([self.first.expand(len(x), -1), x * 2], 1)
+
+    model, x = Begun(), torch.randn(3, 5)
+    plan = pl.compile(model, (x,), dynamic=({0: torch.export.Dim.AUTO},), device="cpu")
+    close(plan.run(x.numpy())[0], model(x))
+
+
+class Recurrent(nn.Module):
+    """Its states, too, of zeros or given."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x, *states):
+        y, last = self.layer(x, *([states if isinstance(self.layer, nn.LSTM) else states[0]] if states else []))
+        return y, *(last if isinstance(last, tuple) else (last,))
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **how: nn.LSTM(4, 5, 2, bidirectional=True, **how),
+        lambda **how: nn.LSTM(4, 5, bias=False, **how),
+        lambda **how: nn.GRU(4, 5, 2, **how),
+        lambda **how: nn.RNN(4, 5, nonlinearity="relu", bidirectional=True, **how),
+        lambda **how: nn.RNN(4, 5, **how),
+    ],
+)
+def test_recurrent_layers_are_one_op_a_level(make, batch_first, untuned):
+    model = Recurrent(make(batch_first=batch_first)).eval()
+    x, layers = torch.randn(3, 7, 4), model.layer.num_layers * (2 if model.layer.bidirectional else 1)
+    states = torch.randn(2 if isinstance(model.layer, nn.LSTM) else 1, layers, 3 if batch_first else 7, 5)
+    for given in ((x,), (x, *states)):
+        plan = pl.compile(model, given, device="cpu")
+        for made, wanted in zip(plan.run(*[each.numpy() for each in given]), model(*given), strict=True):
+            close(made, wanted)
+    cell = type(model.layer).__name__.lower()
+    assert plan.graph().count(f" = {cell}(") == model.layer.num_layers, plan.graph()
+
+
+def test_recurrent_layers_that_the_library_has_not_are_written_out(untuned):
+    for layer, x in ((nn.LSTM(4, 6, proj_size=3), torch.randn(3, 2, 4)), (nn.GRU(4, 5), torch.randn(3, 4))):
+        model = Recurrent(layer).eval()
+        for made, wanted in zip(pl.compile(model, (x,), device="cpu").run(x.numpy()), model(x), strict=True):
+            close(made, wanted)

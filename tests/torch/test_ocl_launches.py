@@ -399,3 +399,19 @@ def test_cross_entropy_has_a_second_gradient_and_other_forms():
         torch.testing.assert_close(mine, others, rtol=1e-4, atol=1e-5)
     with torch.autocast("ocl", dtype=torch.float16):
         assert torch.nn.functional.cross_entropy(x.half().to(OCL), target.to(OCL)).dtype == torch.float32
+
+
+def test_memory_of_an_argument_that_is_read_later_is_not_written_before():
+    """An op that waits may read a view of an argument; whoever gets that memory next waits for it, too."""
+    index, values = torch.tensor([3, 1, 3, 0, 2, 1]), torch.arange(6.0) + 1
+    wanted = torch.zeros(4).index_put_((index,), values, accumulate=True)
+    places = index.to(OCL)
+
+    def put():
+        largest = torch.zeros(4, device=OCL).scatter_reduce(0, places, values.to(OCL), "amax")
+        made = torch.zeros(4, device=OCL).index_put_((places,), values.to(OCL), accumulate=True)
+        other = largest.gather(0, places)  # as large as the values, which nobody holds any more
+        return made.tolist(), other.tolist()
+
+    for _ in range(3):  # the first time it does not wait
+        assert put() == (wanted.tolist(), [3.0, 6.0, 3.0, 4.0, 5.0, 6.0])

@@ -351,3 +351,24 @@ def test_many_sizes_from_several_threads():
     with ThreadPoolExecutor(3) as pool:
         assert max(pool.map(run, [*range(2, 20)] * 2)) < 1e-4
     assert len(pylayout.torch.report().graphs) == 1
+
+
+def test_what_a_size_says_of_its_symbol():
+    sympy = pytest.importorskip("sympy")
+    from torch.utils._sympy.functions import FloorDiv, Mod
+
+    from pylayout.torch.symbols import Evaluation
+
+    s = sympy.Symbol("s", integer=True, positive=True)
+    padded = s + Mod(64 - Mod(s, 64), 64)
+    for told, value, found in (
+        (2 * s + 1, 27, 13),
+        (s - 3, 10, 13),
+        (padded, 64, None),
+        (FloorDiv(padded, FloorDiv(padded, 64)), 64, None),  # it divides by zero for s = 0
+        (s * s, 9, None),
+    ):
+        evaluation = Evaluation({})
+        evaluation.learn(told, value)
+        assert evaluation.knows(s) == (found is not None)
+        assert found is None or evaluation(s) == found

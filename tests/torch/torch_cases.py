@@ -35,6 +35,7 @@ def _once(high: int, *shape: int) -> torch.Tensor:
 X = r(2, 3, 4)
 A, B = r(2, 5, 3), r(2, 4, 3)
 _EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
+_WIDE = torch.cat([_EDGES, torch.tensor([-0.9, 1.9, 300, -129, 3e9, -(2.0**31), 1e19, -1e19])])  # by far for integers
 IMAGE = r(2, 8, 7, 6)
 _CLOSED = [(p(3, 4),)]  # of functions that are defined between 0 and 1
 _ANY = [(X,), (IMAGE.to(memory_format=torch.channels_last),)]
@@ -196,11 +197,49 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(5 * 9, 4 * 3), [9, 7], [3, 3], [2, 2], [1, 1], [2, 2]),
     ],
     "upsample_nearest1d.default": [(X, [7])],
-    "upsample_nearest2d.default": [(IMAGE, [14, 12], 2.0, 2.0), (IMAGE, [5, 9])],
+    "upsample_nearest2d.default": [
+        (IMAGE, [14, 12], 2.0, 2.0),
+        (IMAGE, [5, 9]),
+        (IMAGE, [10, 9], 1.5, 1.5),
+        (IMAGE, [5, 4], 0.75, 0.75),
+    ],
     "upsample_nearest3d.default": [(r(1, 2, 3, 4, 5), [6, 8, 10])],
-    "upsample_linear1d.default": [(X, [7], False), (X, [7], True)],
-    "upsample_bilinear2d.default": [(IMAGE, [14, 12], False), (IMAGE, [14, 12], True)],
+    "upsample_linear1d.default": [(X, [7], False), (X, [7], True), (X, [5], False, 1.3)],
+    "upsample_bilinear2d.default": [
+        (IMAGE, [14, 12], False),
+        (IMAGE, [14, 12], True),
+        (IMAGE, [10, 9], False, 1.5, 1.5),
+        (IMAGE, [5, 4], True, 0.75, 0.75),
+    ],
     "upsample_trilinear3d.default": [(r(1, 2, 3, 4, 5), [6, 8, 10], False)],
+    "upsample_nearest1d.vec": [(X, [7], None)],
+    "upsample_nearest2d.vec": [(IMAGE, None, [2.0, 2.0]), (IMAGE, [5, 9], None), (IMAGE, None, [1.5, 0.7])],
+    "upsample_nearest3d.vec": [(r(1, 2, 3, 4, 5), [6, 8, 10], None)],
+    "upsample_linear1d.vec": [(X, [7], False, None)],
+    "upsample_trilinear3d.vec": [(r(1, 2, 3, 4, 5), None, False, [2.0, 2.0, 2.0])],
+    **{
+        f"{op}2d{end}.vec": [(IMAGE, [5, 9], True, None), (IMAGE, None, False, [2.0, 1.5])]
+        for op, end in (
+            ("upsample_bilinear", ""),
+            ("upsample_bicubic", ""),
+            ("_upsample_bilinear", "_aa"),
+            ("_upsample_bicubic", "_aa"),
+        )
+    },
+    "_upsample_nearest_exact1d.vec": [(X, [7], None)],
+    "_upsample_nearest_exact2d.vec": [(IMAGE, None, [2.0, 1.5])],
+    "_upsample_nearest_exact3d.vec": [(r(1, 2, 3, 4, 5), None, [2.0, 2.0, 1.5])],
+    "pylayout.resize.default": [
+        (IMAGE, [14, 12], "upsample_bilinear2d", False, [2.0, 2.0]),
+        (IMAGE, [9, 4], "upsample_nearest2d", False, []),
+        (IMAGE, [9, 4], "upsample_bicubic2d", True, []),
+    ],
+    "pylayout.resize_backward.default": [
+        (r(2, 8, 14, 12), [14, 12], [2, 8, 7, 6], "upsample_bilinear2d", False, [2.0, 2.0]),
+        (r(2, 8, 9, 4), [9, 4], [2, 8, 7, 6], "upsample_nearest2d", False, []),
+        (r(2, 8, 10, 9), [10, 9], [2, 8, 7, 6], "upsample_bilinear2d", False, [1.5, 1.5]),
+        (r(2, 8, 10, 9), [10, 9], [2, 8, 7, 6], "upsample_nearest2d", False, [1.5, 1.5]),
+    ],
     "upsample_nearest1d_backward.default": [(r(2, 3, 7), [7], [2, 3, 4])],
     "upsample_nearest2d_backward.default": [(r(2, 8, 14, 12), [14, 12], [2, 8, 7, 6], 2.0, 2.0)],
     "upsample_nearest3d_backward.default": [(r(1, 2, 6, 8, 10), [6, 8, 10], [1, 2, 3, 4, 5])],
@@ -277,8 +316,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "amin.default": [(X, [1], True)],
     "max.default": [(X,)],
     "min.default": [(X,)],
-    "max.dim": [(X, 1)],
-    "min.dim": [(X, 1, True)],
+    "max.dim": [(X, 1), (b(3, 4), 1)],
+    "min.dim": [(X, 1, True), (b(3, 4), 0)],
     "argmax.default": [(X, 1), (X,), (r(1)[0],)],
     "argmin.default": [(X, 1, True)],
     "any.default": [(b(3, 4),), (b(1)[0],)],
@@ -301,7 +340,18 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "_logcumsumexp.default": [(X, 1)],
     "logcumsumexp.default": [(X * 40, 1), (_EDGES, 0), (torch.full((4,), -float("inf")), 0)],
     "topk.default": [(X, 2), (X, 2, 1, False)],
-    "sort.default": [(X,), (X, 1, True), (r(1)[0],)],
+    "sort.default": [(X,), (X, 1, True), (r(1)[0],), (i(99, 20).unique(),)],
+    # Here PyTorch would trace their steps: test_export.py has them.
+    **{f"{cell}.input": [] for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
+    "histc.default": [
+        (i(7, 90).float(), 7, 0, 6),
+        (r(3, 50), 9, -1.5, 0.7),
+        (torch.tensor([-1.0, 1.0, 0.5, float("inf"), float("nan"), 2.0]), 4, -1, 1),
+    ],
+    "_weight_norm_interface_backward.default": [
+        (r(5, 3, 4), r(5, 3, 4), r(5, 1, 1), p(5, 1, 1) * 3, 0),
+        (r(5, 3), r(5, 3), r(1, 3), p(1, 3) * 3, 1),
+    ],
     "scatter.src": [(X, 1, _once(3, 2, 2, 4), r(2, 3, 4)), (i(9, 5), 0, torch.tensor([3, 0]), i(9, 2))],
     "scatter.value": [(X, -1, i(4, 2, 3, 2), 2.5), (b(3, 4), 0, i(3, 1, 4), True)],
     "scatter.reduce": [
@@ -431,8 +481,13 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 3, 4), i(9, 2, 3), 9, 2, False),
         (r(7, 4), i(3, 7), 3, 0, False),
     ],
-    "_to_copy.default": [(X, {"dtype": torch.bfloat16}), (i(9, 4), {"dtype": torch.float32})],
-    "prims.convert_element_type.default": [(i(9, 4), torch.float32)],
+    "_to_copy.default": [
+        (X, {"dtype": torch.bfloat16}),
+        (i(9, 4), {"dtype": torch.float32}),
+        *((_WIDE, {"dtype": dtype}) for dtype in (torch.int64, torch.int32, torch.uint8, torch.int8)),
+        (_WIDE.bfloat16(), {"dtype": torch.int64}),
+    ],
+    "prims.convert_element_type.default": [(i(9, 4), torch.float32), (_WIDE.half(), torch.int32)],
 }
 
 # Ops that move memory and compute nothing: tested between two ops that do compute.
@@ -487,7 +542,16 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 0, 4), [2, 3, 4], -2, 3, 3, 1),
     ],
     "select_backward.default": [(r(2, 4), [2, 3, 4], 1, -1), (r(3, 4), [2, 3, 4], 0, 0)],
-    "as_strided.default": [(X, [2, 4, 3], [12, 1, 4]), (X, [6, 4, 1], [4, 1, 1])],
+    "as_strided.default": [
+        (X, [2, 4, 3], [12, 1, 4]),
+        (X, [6, 4, 1], [4, 1, 1]),
+        (r(2, 8, 4), [2, 3, 4, 4], [32, 8, 4, 1]),  # windows that overlap
+        (X, [3, 5], [4, 2], 3),
+        (X, [2, 4], [12, 1], 4),
+        (r(2, 6, 3, 4).permute(0, 2, 3, 1), [5, 2, 6], [12, 0, 1], 6),
+        (X, [3], [0], 23),
+    ],
+    "unfold.default": [(X, 2, 3, 1), (X, 1, 2, 2), (r(2, 9, 3), 1, 4, 3), (X, 0, 2, 1), (r(1)[0], 0, 1, 1)],
     "as_strided_scatter.default": [(X, r(2, 4, 3), [2, 4, 3], [12, 1, 4]), (X, r(6, 4), [6, 4], [4, 1])],
     "full_like.default": [(X, 2.5)],
     "zeros_like.default": [(X,)],
@@ -506,7 +570,12 @@ CREATED = {
     "empty_strided.default": [lambda n: ([n, 3], [1, n])],
     "new_empty_strided.default": [lambda n: (torch.zeros(2), [n, 3], [3, 1])],
     "scalar_tensor.default": [lambda n: (n,), lambda n: (n, {"dtype": torch.float16})],
-    "arange.start_step": [lambda n: (1, n, 2), lambda n: (n, -1, -1), lambda n: (0, n, 1, {"dtype": torch.float32})],
+    "arange.start_step": [
+        lambda n: (1, n, 2),
+        lambda n: (n, -3, -1.0, {"dtype": torch.int64}),
+        lambda n: (n, -1, -1),
+        lambda n: (0, n, 1, {"dtype": torch.float32}),
+    ],
     "prims.iota.default": [
         lambda n: (n, {"start": 0, "step": 1, **_COUNT}),
         lambda n: (4, {"start": n, "step": n, **_COUNT}),

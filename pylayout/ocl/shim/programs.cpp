@@ -221,8 +221,11 @@ std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Ar
       return pl_last_error();
     }
     for (size_t i = 0; i < several; ++i) {
-      Handle& slot = slots[size_t(step.first) + i].tensor;
-      if (!slot.get()) slot = Handle(made[i]);
+      Operand& slot = slots[size_t(step.first) + i];
+      if (slot.tensor.get()) continue;
+      slot.tensor = Handle(made[i]);
+      // What is made of one tensor may be a view of it: whoever writes there has to know that it is read.
+      if (read == 1 && step.inputs[0] >= 0) slot.block = slots[size_t(step.inputs[0])].block;
     }
     for (const Output& output : program.outputs)
       changed |= output.argument >= 0 && output.slot >= step.first && output.slot < step.first + step.count;
@@ -289,11 +292,27 @@ void by_program(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (program->outputs[i].returned) stack->emplace_back(std::move(results[i]));
 }
 
+// Indices of the host, which PyTorch lets stand beside tensors of a device, go to it.
+void bring_indices(const at::Tensor& self, c10::IValue& indices) {
+  const auto is_host = [](const c10::IValue& index) {
+    return index.isTensor() && index.toTensor().defined() && index.toTensor().is_cpu();
+  };
+  const auto given = indices.toListRef();
+  if (self.device().type() != kDevice || std::none_of(given.begin(), given.end(), is_host)) return;
+  c10::List<std::optional<at::Tensor>> brought;
+  for (const c10::IValue& index : given) {
+    const bool stays = index.isNone() || !index.toTensor().defined();
+    brought.push_back(stays ? std::nullopt : std::optional<at::Tensor>(index.toTensor().to(self.device())));
+  }
+  indices = std::move(brought);
+}
+
 // Masks among indices stand for the places where they hold, which the device counts first; a program puts one value
 // to all places of one mask, whatever their number.
 void by_places(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size(), first = stack->size() - count;
   c10::IValue& indices = (*stack)[first + 1];
+  bring_indices((*stack)[first].toTensor(), indices);
   const auto is_mask = [](const c10::IValue& index) {
     if (!index.isTensor() || !index.toTensor().defined()) return false;
     const at::ScalarType type = index.toTensor().scalar_type();

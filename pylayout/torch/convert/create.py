@@ -50,6 +50,9 @@ def new_empty(call: Call, x: Operand, size: Sequence[Any], strides: Sequence[Any
 
 def _counted(call: Call, first: Any, end: Any, step: Any) -> Operand:
     dtype = call.dtype()
+    first, end, step = (
+        int(each) if isinstance(each, float) and each.is_integer() else each for each in (first, end, step)
+    )
     whole = all(isinstance(each, (int, Size)) for each in (first, end, step))
     require(whole and dtype in ("s64", "s32", "f32"), f"numbers of {dtype} that are counted by fractions")
     made: Operand = call.graph.arange(first, end, step, dtype)

@@ -251,3 +251,14 @@ def embedding_backward(
     zero = call.op("expand", call.tensor(0.0, made.dtype.name), list(parts[at].shape))
     joined: Operand = call.op("concat", [*parts[:at], zero, *parts[at + 1 :]], 0)
     return joined
+
+
+@converter("_weight_norm_interface_backward.default")
+def weight_norm_backward(call: Call, grad: Operand, v: Operand, g: Operand, norms: Operand, dim: int) -> Any:
+    """Of g * v / |v|, the norm being that of all dimensions but `dim`: gradients of v and of g."""
+    given = v.dtype.name
+    grad, v, g, norms = (call.cast(each, "f32") for each in (grad, v, g, norms))
+    others = [each for each in range(v.ndim) if each != dim % v.ndim]
+    along = call.op("sum", call.op("mul", grad, v), others, True)
+    dv = call.op("pointwise", [grad, v, g, norms, along], "y0 = x2 / x3 * (x0 - x1 * (x4 / (x3 * x3)))", dtype="f32")
+    return call.cast(dv, given), call.cast(call.op("div", along, norms), call.dtype(1))

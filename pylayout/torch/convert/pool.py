@@ -156,65 +156,6 @@ def _adaptive_max_pool(call: Call, x: Operand, rank: int, output_size: Sequence[
     )
 
 
-def _is_ratio(scale: float, size: Any, made: Any) -> bool:
-    """Whether made = scale * size: of sizes that calls decide, whatever they are."""
-    for factor, a, b in ((scale, size, made), (1 / scale, made, size)):
-        if float(factor).is_integer():
-            return bool(b == a * int(factor))
-    return abs(scale * size - made) < 1e-6 * made
-
-
-def _resized(call: Call, x: Operand, mode: str, size: Sequence[int], align: bool, scales: Sequence[Any]) -> Operand:
-    # A scale that was given is used by PyTorch in the place of the sizes' ratio.
-    require(
-        all(s is None or _is_ratio(s, n, m) for s, n, m in zip(scales, x.shape[2:], size, strict=True)),
-        "a scale that is not the ratio of the sizes",
-    )
-    made: Operand = call.op("interpolate", x, [*size], mode=mode, align_corners=align)
-    return made
-
-
-@converter("upsample_nearest1d.default")
-def upsample_nearest1d(call: Call, x: Operand, output_size: Sequence[int], scales: Any = None) -> Operand:
-    return _resized(call, x, "nearest", output_size, False, [scales])
-
-
-@converter("upsample_nearest2d.default")
-def upsample_nearest2d(
-    call: Call, x: Operand, output_size: Sequence[int], scales_h: Any = None, scales_w: Any = None
-) -> Operand:
-    return _resized(call, x, "nearest", output_size, False, [scales_h, scales_w])
-
-
-@converter("upsample_nearest3d.default")
-def upsample_nearest3d(
-    call: Call, x: Operand, output_size: Sequence[int], scales_d: Any = None, scales_h: Any = None, scales_w: Any = None
-) -> Operand:
-    return _resized(call, x, "nearest", output_size, False, [scales_d, scales_h, scales_w])
-
-
-@converter("upsample_linear1d.default")
-def upsample_linear1d(
-    call: Call, x: Operand, output_size: Sequence[int], align_corners: bool, scales: Any = None
-) -> Operand:
-    return _resized(call, x, "linear", output_size, align_corners, [scales])
-
-
-@converter("upsample_bilinear2d.default")
-def upsample_bilinear2d(
-    call: Call, x: Operand, output_size: Sequence[int], align_corners: bool, scales_h: Any = None, scales_w: Any = None
-) -> Operand:
-    return _resized(call, x, "bilinear", output_size, align_corners, [scales_h, scales_w])
-
-
-@converter("upsample_trilinear3d.default")
-def upsample_trilinear3d(
-    call: Call, x: Operand, output_size: Sequence[int], align_corners: bool, scales_d: Any = None, scales_h: Any = None,
-    scales_w: Any = None,
-) -> Operand:  # fmt: skip
-    return _resized(call, x, "trilinear", output_size, align_corners, [scales_d, scales_h, scales_w])
-
-
 @converter("col2im.default")
 def col2im(
     call: Call, x: Operand, output_size: Sequence[int], kernel_size: Sequence[int], dilation: Sequence[int],

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...sizes import Size
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
@@ -73,8 +75,9 @@ def min_dim(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
 
 
 def _found(call: Call, x: Operand, dim: int, keepdim: bool, value: str, place: str) -> Any:
+    x = call.cast(x, "u8") if x.dtype == "bool" else x
     return (
-        _reduced(call, value, x, [dim], keepdim) if call.used(0) else None,
+        call.cast(_reduced(call, value, x, [dim], keepdim), call.dtype(0)) if call.used(0) else None,
         _place(call, place, x, dim, keepdim) if call.used(1) else None,
     )
 
@@ -197,10 +200,9 @@ def topk(call: Call, x: Operand, k: int, dim: int = -1, largest: bool = True, so
     return _ordered(call, x, k, dim, bool(largest))
 
 
-@converter("sort.default", "sort.stable", note="on the CPU of other dtypes than float32 where it need not be stable")
+@converter("sort.default", "sort.stable")
 def sort(call: Call, x: Operand, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
     require(x.size > 0, "nothing to sort")
-    require(bool(stable) or _any_order(call, x), f"equal elements of {x.dtype}")
     return _ordered(call, x, x.shape[dim] if x.ndim else 1, dim, bool(descending))
 
 
@@ -267,3 +269,17 @@ def _nanmedian(call: Call, x: Operand, dim: int) -> list[Operand]:
         reductions="reduce_y0 += y0; y0 = max(floor((reduce_y0 - 1) / 2), 0)", dim=[dim], keepdim=True, dtype="s64",
     )  # fmt: skip
     return [call.op("gather", each, dim, place) for each in ordered]
+
+
+@converter("histc.default", note="between the least and the largest element; more than 4096 bins")
+def histc(call: Call, x: Operand, bins: int = 100, min: Any = 0, max: Any = 0) -> Operand:
+    least, largest = float(min), float(max)
+    require(least < largest and 0 < bins <= 4096, f"{bins} bins between {least} and {largest}")
+    require(x.dtype == "f32" and x.size > 0, f"dtype {x.dtype}, or no elements")
+    places = call.graph.constant(np.arange(bins, dtype=np.float32).reshape(bins, 1))
+    made: Operand = call.op(
+        "pointwise", [call.reshape(x, [1, x.size]), places],
+        "bin = min(floor((x0 - s0) * s2 / (s1 - s0)), s2 - 1); y0 = x0 >= s0 && x0 <= s1 && bin == x1 ? 1 : 0",
+        scalars=[least, largest, float(bins)], reductions="reduce_y0 += y0", dim=[1], dtype="f32",
+    )  # fmt: skip
+    return made

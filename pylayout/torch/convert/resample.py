@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...sizes import Size
 from ..call import FLOATS, Call, Operand, require
-from ..registry import converter
-from .pool import _is_ratio
+from ..registry import converter, converters
+from ..resizes import OPS, arguments_of
 
 # Along one axis: for each place of the result the input's places that it is made of, and their weights.
 Taps = tuple[np.ndarray, np.ndarray]
@@ -143,32 +144,100 @@ for _rank in (1, 2, 3):
     _register(f"_upsample_nearest_exact{_rank}d", _rank, _nearest_exact, False)
 
 
-def _resize_backward(
-    call: Call, mode: str, grad: Operand, input_size: Sequence[int], align: bool, scales: Sequence[Any]
-) -> Operand:
-    size, made = input_size[2:], grad.shape[2:]
-    require(
-        all(s is None or _is_ratio(s, n, m) for s, n, m in zip(scales, size, made, strict=True)),
-        "a scale that is not the ratio of the sizes",
-    )
-    made_of: Operand = call.op(
-        "interpolate_backward", grad, [int(each) for each in size], mode=mode, align_corners=bool(align)
-    )
-    return made_of
+# The modes that the library's op has, which goes by the ratio of sizes alone.
+_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
-def _register_resize(name: str, rank: int, mode: str, aligns: bool) -> None:
-    def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[int], *rest: Any) -> Operand:
+def _linear(size: int, made: int, align: bool, given: float | None) -> Taps:
+    scale = _scale(size, made, align, given)
+    at = np.arange(made, dtype=np.float64)
+    at = at * scale if align else np.maximum((at + 0.5) * scale - 0.5, 0)
+    first = np.minimum(np.floor(at), size - 1).astype(np.int64)
+    part = np.clip(at - first, 0, 1)
+    return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - part, part], 1)
+
+
+def _nearest(size: int, made: int, align: bool, given: float | None) -> Taps:
+    # In float32, as PyTorch rounds.
+    places = np.floor(np.arange(made, dtype=np.float32) * np.float32(_scale(size, made, align, given)))
+    return np.minimum(places, size - 1).astype(np.int64)[:, None], np.ones((made, 1))
+
+
+def _is_ratio(scale: float, size: Any, made: Any) -> bool:
+    """Whether made = scale * size: of sizes that calls decide, whatever they are."""
+    if not (isinstance(size, Size) or isinstance(made, Size)):
+        return bool(abs(scale * size - made) < 1e-6 * made)
+    exact = Fraction(scale).limit_denominator(64)
+    return abs(exact - scale) < 1e-9 and bool(made * exact.denominator == size * exact.numerator)
+
+
+def _are_ratios(scales: Sequence[Any], size: Sequence[Any], made: Sequence[Any]) -> bool:
+    """Whether the scales that were given, by which PyTorch goes then, are those of the sizes."""
+    return all(s is None or _is_ratio(s, n, m) for s, n, m in zip(scales, size, made, strict=True))
+
+
+def _register_resize(name: str, rank: int, mode: str, taps_of: Callable[..., Taps]) -> None:
+    aligns = mode != "nearest"
+
+    def split(rest: Sequence[Any]) -> tuple[bool, list[Any]]:
         align, *scales = rest if aligns else (False, *rest)
-        filled = [*scales, *[None] * (rank - len(scales))]
-        return _resize_backward(call, mode, grad, input_size, align, filled)
+        return bool(align), [*scales, *[None] * (rank - len(scales))]
 
-    converter(f"{name}_backward.default")(backward)
+    def forward(call: Call, x: Operand, output_size: Sequence[Any], *rest: Any) -> Operand:
+        align, scales = split(rest)
+        if not (align or _are_ratios(scales, x.shape[2:], output_size)):
+            return _resampled(call, x, taps_of, output_size, align, scales)
+        made: Operand = call.op("interpolate", x, [*output_size], mode=mode, align_corners=align)
+        return made
+
+    def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[Any], *rest: Any) -> Operand:
+        align, scales = split(rest)
+        size = [*input_size[2:]]
+        if not (align or _are_ratios(scales, size, grad.shape[2:])):
+            return _resampled_backward(call, grad, taps_of, input_size, align, scales)
+        made: Operand = call.op("interpolate_backward", grad, size, mode=mode, align_corners=align)
+        return made
+
+    note = "by other scales than the ratio of sizes, where calls decide these"
+    converter(f"{name}.default", note=note)(forward)
+    converter(f"{name}_backward.default", note=note)(backward)
 
 
-for _rank, _name in enumerate(("linear", "bilinear", "trilinear"), 1):
-    _register_resize(f"upsample_nearest{_rank}d", _rank, "nearest", False)
-    _register_resize(f"upsample_{_name}{_rank}d", _rank, _name, True)
+for _rank, _mode in _LINEAR.items():
+    _register_resize(f"upsample_nearest{_rank}d", _rank, "nearest", _nearest)
+    _register_resize(f"upsample_{_mode}{_rank}d", _rank, _mode, _linear)
+
+
+@converter("pylayout.resize.default")
+def resize(call: Call, x: Operand, size: Sequence[Any], name: str, align: bool, scales: Sequence[float]) -> Operand:
+    made: Operand = converters()[f"{name}.default"].function(call, x, size, *arguments_of(name, align, scales))
+    return made
+
+
+@converter("pylayout.resize_backward.default")
+def resize_backward(
+    call: Call, grad: Operand, size: Sequence[Any], input_size: Sequence[Any], name: str, align: bool,
+    scales: Sequence[float],
+) -> Operand:  # fmt: skip
+    backward = converters()[f"{name}_backward.default"].function
+    made: Operand = backward(call, grad, size, input_size, *arguments_of(name, align, scales))
+    return made
+
+
+def _register_given(name: str) -> None:
+    """The form that takes sizes or scales, of which exported programs keep some."""
+
+    def convert(call: Call, x: Operand, output_size: Any, *rest: Any) -> Operand:
+        *align, scales = rest
+        given = arguments_of(name, bool(align and align[0]), scales or [])
+        made: Operand = converters()[f"{name}.default"].function(call, x, call.shape()[2:], *given)
+        return made
+
+    converter(f"{name}.vec")(convert)
+
+
+for _name in OPS.values():
+    _register_given(_name)
 
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...sizes import Size, same_sizes
-from ..call import Call, Operand, part_of, require
+from ..call import FLOATS, Call, Operand, part_of, require
 from ..dtypes import dense_layout
 from ..registry import converter
+
+MAX_PLACES = 1 << 20  # that a constant holds
+_ON_X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 @converter("view.default", "reshape.default", "_unsafe_view.default", "view_copy.default", moves=True)
@@ -109,11 +115,25 @@ def clone(call: Call, x: Operand, memory_format: Any = None) -> Operand:
 def to_copy(call: Call, x: Operand, dtype: Any = None, **others: Any) -> Operand:
     require(others.get("device") in (None, call.device()), "another device")
     wanted = call.dtype()
-    # Floats that an integer cannot hold: PyTorch leaves open what they become, and programs see what it does.
-    require(
-        not (x.dtype in ("f32", "f16", "bf16") and wanted not in ("f32", "f16", "bf16", "bool")), f"floats to {wanted}"
-    )
+    if x.dtype in FLOATS and wanted not in (*FLOATS, "bool") and call.device().type == "cpu":
+        return _cut(call, x, wanted)
     made: Operand = call.cast(x, wanted)
+    return made
+
+
+def _cut(call: Call, x: Operand, wanted: str) -> Operand:
+    """Floats cut to integers, as PyTorch's code does on this processor.
+
+    PyTorch leaves open what becomes of those that an integer cannot hold, but programs meet them: the logarithm of a
+    distance of 0, say. x86 makes the least integer of them and of NaN; others limit them to the range, as `cast` does.
+    Small integers are the low bits of large ones.
+    """
+    through = "s32" if wanted == "s32" else "s64"
+    if _ON_X86:
+        limit = 2.0**31 if through == "s32" else 2.0**63
+        text = "y0 = abs(x0) < s0 ? x0 : -s0"
+        x = call.op("pointwise", [call.cast(x, "f32")], text, scalars=[limit], dtype="f32")
+    made: Operand = call.cast(call.cast(x, through), wanted)
     return made
 
 
@@ -269,13 +289,65 @@ def _replaced(call: Call, x: Operand, source: Operand, dim: int, first: int, las
     return made
 
 
-@converter("as_strided.default", moves=True, note="gaps, overlaps, offsets")
+@converter("as_strided.default", moves=True, note="of tensors with gaps; gaps or overlaps where calls decide sizes")
 def as_strided(
     call: Call, x: Operand, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Operand:
     # What is meant depends on how x lies in PyTorch's memory. Without gaps it is a renaming of dimensions.
-    before, after = _dense_in_one_place(call, x, size, stride, storage_offset)
-    return _lying_as(call, x, before, size, after)
+    source = call.node.args[0].meta["val"]  # type: ignore[union-attr]
+    offset = source.storage_offset()
+    known = all(isinstance(each, int) for each in (*size, *stride, storage_offset or 0, x.size))
+    whole = storage_offset in (None, offset) and x.size == math.prod(size)
+    if not known or (whole and dense_layout(size, stride) is not None):
+        before, after = _dense_in_one_place(call, x, size, stride, storage_offset)
+        return _lying_as(call, x, before, size, after)
+    layout = dense_layout(source.shape, source.stride())
+    require(layout is not None, "a tensor with gaps")
+    assert layout is not None
+    first = 0 if storage_offset is None else storage_offset - offset
+    flat = call.op("permute", x, [ord(letter) - ord("a") for letter in layout])
+    return _at_strides(call, flat, size, stride, first)
+
+
+def _at_strides(call: Call, x: Operand, size: Sequence[int], stride: Sequence[int], first: int) -> Operand:
+    """Elements of x, which lies as it is written: windows that overlap, or a part. What stays whole is a row."""
+    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    require(first >= 0 and last < x.size and 0 not in size, "elements beside the tensor, or none")
+    inner, outer = 1, len(size)
+    while (
+        outer > 0
+        and stride[outer - 1] == inner
+        and not any(step % (inner * size[outer - 1]) for step in (first, x.size, *stride[: outer - 1]))
+    ):
+        outer -= 1
+        inner *= size[outer]
+    places = np.full([*size[:outer]], first // inner, dtype=np.int64)
+    for dim in range(outer):
+        along = np.arange(size[dim], dtype=np.int64) * (stride[dim] // inner)
+        places += along.reshape([-1 if each == dim else 1 for each in range(outer)])
+    require(places.size <= MAX_PLACES, f"{places.size} places")
+    rows = call.op("reshape", x, [x.size // inner, inner])
+    made = call.op("index_select", rows, 0, call.graph.constant(places.reshape(-1)))
+    return call.reshape(made, size)
+
+
+@converter("unfold.default", moves=True)
+def unfold(call: Call, x: Operand, dim: int, size: int, step: int) -> Operand:
+    """Windows along a dimension, each of them in a dimension behind the others."""
+    if x.ndim == 0:
+        return call.reshape(x, [1])
+    dim = dim % x.ndim
+    count = call.shape()[dim]
+    if step == size:
+        inside = call.op("slice", x, [0], [count * size], [dim])
+        windows = call.op("reshape", inside, [*x.shape[:dim], count, size, *x.shape[dim + 1 :]])
+    else:
+        starts = call.op("mul", call.graph.arange(0, count), step)
+        places = call.op("add", call.op("unsqueeze", starts, 1), call.graph.arange(0, size))
+        windows = call.op("index_select", x, dim, places)
+    behind = [each for each in range(x.ndim + 1) if each != dim + 1]
+    made: Operand = call.op("permute", windows, [*behind, dim + 1])
+    return made
 
 
 @converter("as_strided_scatter.default", moves=True, note="gaps, overlaps, offsets")

@@ -1,0 +1,372 @@
+"""Complex numbers as pairs of real ones, in a dimension behind all others, as `torch.view_as_real` shows them.
+
+The operands of complex tensors have that dimension; those of real tensors beside them have not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from ..call import Call, Operand, require
+from ..registry import complex_converter, converters
+
+MOST = 1 << 21  # elements of the matrix of a Fourier transform: 1440 real numbers, or 720 complex ones
+
+
+def _is_pairs(call: Call, place: int) -> bool:
+    """Whether an argument is complex."""
+    node = call.node.args[place]
+    value = node.meta["val"] if isinstance(node, Node) else node
+    return value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
+
+
+def _pairs(call: Call, place: int, x: Any) -> Operand:
+    """An argument as pairs: of a real one the second is zero."""
+    if isinstance(x, complex):
+        return call.graph.constant(np.array([x.real, x.imag], np.float32))
+    if _is_pairs(call, place):
+        return x  # type: ignore[no-any-return]
+    return call.op("pad", _beside(call, x), [0, 1])  # type: ignore[no-any-return]
+
+
+def _beside(call: Call, x: Any) -> Operand:
+    """A real argument that stands beside pairs."""
+    x = call.tensor(x, "f32")
+    made: Operand = call.op("unsqueeze", x, x.ndim)
+    return made
+
+
+def _parts(call: Call, x: Operand) -> tuple[Operand, Operand]:
+    """Real and imaginary parts, the dimension of pairs kept with one place."""
+    first, second = call.op("split", x, [1, 1], x.ndim - 1)
+    return first, second
+
+
+def _turned(call: Call, x: Operand) -> Operand:
+    """x times the imaginary unit."""
+    real, imaginary = _parts(call, x)
+    made: Operand = call.op("concat", [call.op("neg", imaginary), real], x.ndim - 1)
+    return made
+
+
+def _conjugated(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("mul", x, call.graph.constant(np.array([1, -1], np.float32)))
+    return made
+
+
+def _product(call: Call, a: Operand, b: Operand) -> Operand:
+    if math.prod(a.shape) < math.prod(b.shape):  # that which is turned may be a constant, and is the smaller one
+        a, b = b, a
+    real, imaginary = _parts(call, a)
+    made: Operand = call.op("pointwise", [real, b, imaginary, _turned(call, b)], "y0 = x0 * x1 + x2 * x3", dtype="f32")
+    return made
+
+
+# ---- what computes nothing ----
+
+
+@complex_converter(
+    "view_as_complex.default", "view_as_real.default", "clone.default", "alias.default", "detach.default",
+    "lift_fresh_copy.default", "contiguous.default", "resolve_conj.default",
+)  # fmt: skip
+def same(call: Call, x: Operand, memory_format: Any = None) -> Operand:
+    return x
+
+
+@complex_converter("view.default", "reshape.default", "_unsafe_view.default", "unsqueeze.default", "squeeze.dim",
+                   "squeeze.dims", "squeeze.default")  # fmt: skip
+def reshape(call: Call, x: Operand, *_: Any) -> Operand:
+    return call.reshape(x, [*call.shape(), 2])
+
+
+@complex_converter("expand.default")
+def expand(call: Call, x: Operand, *_: Any, implicit: bool = False) -> Operand:
+    made: Operand = call.op("expand", x, [*call.shape(), 2])
+    return made
+
+
+@complex_converter("permute.default")
+def permute(call: Call, x: Operand, dims: Sequence[int]) -> Operand:
+    rank = x.ndim - 1
+    made: Operand = call.op("permute", x, [*[dim % rank for dim in dims], rank])
+    return made
+
+
+@complex_converter("transpose.int")
+def transpose(call: Call, x: Operand, dim0: int, dim1: int) -> Operand:
+    rank = x.ndim - 1
+    made: Operand = call.op("transpose", x, dim0 % rank, dim1 % rank)
+    return made
+
+
+@complex_converter("copy.default")
+def overwritten(call: Call, x: Operand, source: Operand, non_blocking: bool = False) -> Operand:
+    made: Operand = call.op("expand", _pairs(call, 1, source), [*call.shape(), 2])
+    return made
+
+
+@complex_converter("where.self")
+def where(call: Call, condition: Operand, a: Operand, b: Operand) -> Operand:
+    beside = call.op("unsqueeze", condition, condition.ndim)
+    made: Operand = call.op("where", beside, _pairs(call, 1, a), _pairs(call, 2, b))
+    return made
+
+
+@complex_converter("cat.default")
+def cat(call: Call, tensors: Sequence[Operand], dim: int = 0) -> Operand:
+    listed: Any = call.node.args[0]
+    require(all(each.meta["val"].is_complex() for each in listed), "real parts")
+    made: Operand = call.op("concat", [*tensors], dim % (tensors[0].ndim - 1))
+    return made
+
+
+def _register_along(name: str, place: int) -> None:
+    """Ops that work along a dimension, which is counted without that of pairs."""
+
+    def convert(call: Call, x: Operand, *rest: Any, **keywords: Any) -> Operand:
+        given = [x, *rest]
+        if len(given) <= place:
+            given += [0] * (place + 1 - len(given))
+        sizes = given[1] if name.endswith("_backward.default") else None
+        rank = x.ndim - 1 if sizes is None else len(sizes)
+        given[place] = given[place] % rank
+        if sizes is not None:
+            given[1] = [*sizes, 2]
+        of_pairs = call.with_pairs()
+        made: Operand = converters()[name].function(of_pairs, *given, **keywords)
+        return made
+
+    complex_converter(name)(convert)
+
+
+for _name, _place in (
+    ("slice.Tensor", 1),
+    ("select.int", 1),
+    ("slice_scatter.default", 2),
+    ("select_scatter.default", 2),
+    ("slice_backward.default", 2),
+    ("select_backward.default", 2),
+    ("index_select.default", 1),
+):
+    _register_along(_name, _place)
+
+
+@complex_converter("constant_pad_nd.default")
+def constant_pad(call: Call, x: Operand, pad: Sequence[int], value: Any = 0) -> Operand:
+    require(value == 0, f"padding by {value}")
+    made: Operand = call.op("pad", x, [0, 0, *pad])
+    return made
+
+
+@complex_converter("full_like.default", "zeros_like.default")
+def like(call: Call, x: Operand, value: Any = 0, **options: Any) -> Operand:
+    pair = np.array([complex(value).real, complex(value).imag], np.float32)
+    made: Operand = call.op("expand", call.graph.constant(pair), [*call.shape(), 2])
+    return made
+
+
+# ---- from real numbers to complex ones and back ----
+
+
+@complex_converter("complex.default")
+def complex_(call: Call, real: Operand, imaginary: Operand) -> Operand:
+    shape = [*call.shape()]
+    parts = [call.op("expand", each, shape) for each in (real, imaginary)]
+    made: Operand = call.op("stack", parts, len(shape))
+    return made
+
+
+@complex_converter("polar.default")
+def polar(call: Call, length: Operand, angle: Operand) -> Operand:
+    parts = [call.op("mul", length, call.op(name, angle)) for name in ("cos", "sin")]
+    made: Operand = call.op("stack", parts, len(call.shape()))
+    return made
+
+
+@complex_converter("_to_copy.default", "prims.convert_element_type.default")
+def to_copy(call: Call, x: Operand, *_: Any, **others: Any) -> Operand:
+    require(call.expected.is_complex() and others.get("device") in (None, call.device()), "to real numbers")
+    return _pairs(call, 0, x)
+
+
+@complex_converter("abs.default")
+def length(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("reduce_l2", x, [x.ndim - 1], False)
+    return made
+
+
+@complex_converter("angle.default")
+def angle(call: Call, x: Operand) -> Operand:
+    real, imaginary = _parts(call, x)
+    made = call.op("pointwise", [imaginary, real], "y0 = atan2(x0, x1)", dtype="f32")
+    return call.reshape(made, call.shape())
+
+
+def _register_equal(name: str, op: str, joined: str) -> None:
+    def convert(call: Call, a: Operand, b: Any) -> Operand:
+        each = call.op(op, _pairs(call, 0, a), _pairs(call, 1, b))
+        made: Operand = call.op(joined, each, [each.ndim - 1], False)
+        return made
+
+    complex_converter(f"{name}.Scalar", f"{name}.Tensor")(convert)
+
+
+_register_equal("eq", "eq", "all")
+_register_equal("ne", "ne", "any")
+
+
+# ---- arithmetic ----
+
+
+@complex_converter("_conj.default", "conj_physical.default", "_conj_physical.default")
+def conjugate(call: Call, x: Operand) -> Operand:
+    return _conjugated(call, x)
+
+
+@complex_converter("neg.default")
+def negative(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("neg", x)
+    return made
+
+
+@complex_converter("sgn.default")
+def direction(call: Call, x: Operand) -> Operand:
+    size = call.op("reduce_l2", x, [x.ndim - 1], True)
+    made: Operand = call.op("pointwise", [x, size], "y0 = x1 == 0 ? 0 : x0 / x1", dtype="f32")
+    return made
+
+
+@complex_converter("mul.Tensor", "mul.Scalar")
+def mul(call: Call, a: Any, b: Any) -> Operand:
+    if _is_pairs(call, 0) and _is_pairs(call, 1):
+        return _product(call, _pairs(call, 0, a), _pairs(call, 1, b))
+    a, b = (_pairs(call, place, x) if _is_pairs(call, place) else _beside(call, x) for place, x in enumerate((a, b)))
+    made: Operand = call.op("mul", a, b)
+    return made
+
+
+@complex_converter("div.Tensor", "div.Scalar")
+def div(call: Call, a: Any, b: Any) -> Operand:
+    if not _is_pairs(call, 1):
+        made: Operand = call.op("div", a, _beside(call, b))
+        return made
+    pairs = _pairs(call, 1, b)
+    product = _product(call, _pairs(call, 0, a), _conjugated(call, pairs))
+    made = call.op("div", product, call.op("sum", call.op("square", pairs), [pairs.ndim - 1], True))
+    return made
+
+
+def _register_sum(name: str, op: str) -> None:
+    def convert(call: Call, a: Any, b: Any, *, alpha: Any = 1) -> Operand:
+        require(not isinstance(alpha, complex), "a complex factor")
+        a, b = _pairs(call, 0, a), _pairs(call, 1, b)
+        made: Operand = call.op(op, a, b if alpha == 1 else call.op("mul", b, float(alpha)))
+        return made
+
+    complex_converter(name)(convert)
+
+
+for _name in ("add", "sub"):
+    _register_sum(f"{_name}.Tensor", _name)
+
+
+@complex_converter("sum.dim_IntList", "mean.dim")
+def reduced(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
+    rank = x.ndim - 1
+    dims = [each % rank for each in (dim if isinstance(dim, (list, tuple)) else [dim])] if dim else [*range(rank)]
+    op = "sum" if "sum" in str(call.node.target) else "mean"
+    made: Operand = call.op(op, x, dims, bool(keepdim))
+    return made
+
+
+@complex_converter("mm.default", "bmm.default")
+def matmul(call: Call, a: Operand, b: Operand) -> Operand:
+    """As one product of real matrices: rows of pairs, by the pairs of each row of b and these turned."""
+    require(_is_pairs(call, 0) and _is_pairs(call, 1), "a product with a real matrix")
+    *batch, rows, depth, _ = a.shape
+    columns = b.shape[-2]
+    both = call.op("stack", [b, _turned(call, b)], len(batch) + 1)
+    left = call.op("reshape", a, [*batch, rows, 2 * depth])
+    made = call.op("matmul", left, call.op("reshape", both, [*batch, 2 * depth, 2 * columns]))
+    return call.reshape(made, [*call.shape(), 2])
+
+
+# ---- Fourier transforms, as products with a matrix ----
+
+
+def _angles(n: int, m: int) -> np.ndarray:
+    """2 pi j k / n for j below n and k below m, exact where they are large."""
+    made: np.ndarray = 2 * np.pi / n * (np.arange(n, dtype=np.int64)[:, None] * np.arange(m, dtype=np.int64) % n)
+    return made
+
+
+def _times(call: Call, x: Operand, dim: int, inside: int, matrix: np.ndarray, outside: list[int]) -> Operand:
+    """Each line along dim, with the `inside` dimensions behind the last, by a matrix; `outside`: its new shape."""
+    require(matrix.size <= MOST, f"a transform of {matrix.shape[0]} numbers")
+    rank = x.ndim - inside
+    order = [*[each for each in range(rank) if each != dim], dim]
+    lines = call.op("permute", x, [*order, *range(rank, x.ndim)])
+    lines = call.op("reshape", lines, [*lines.shape[: rank - 1], matrix.shape[0]])
+    made = call.op("matmul", lines, call.graph.constant(np.ascontiguousarray(matrix, np.float32)))
+    made = call.op("reshape", made, [*made.shape[:-1], *outside])
+    back = [order.index(each) for each in range(rank)]
+    result: Operand = call.op("permute", made, [*back, *range(rank, made.ndim)])
+    return result
+
+
+def _scale(sizes: Sequence[Any], normalization: int) -> float:
+    require(all(isinstance(size, int) for size in sizes), "sizes that calls decide")
+    count = math.prod(sizes)
+    return float([1.0, count**-0.5, 1.0 / count][normalization])
+
+
+def _both_ways(call: Call, x: Operand, dims: Sequence[int], forward: bool, scale: float) -> Operand:
+    """Complex numbers to such; the scale goes with the last dimension."""
+    for number, dim in enumerate(dims, 1):
+        n = x.shape[dim]
+        require(isinstance(n, int), "sizes that calls decide")
+        angles = _angles(n, n)
+        c, s = np.cos(angles), np.sin(angles) * (-1 if forward else 1)
+        matrix = np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], 1).reshape(2 * n, 2 * n)
+        x = _times(call, x, dim, 1, matrix * (scale if number == len(dims) else 1.0), [n, 2])
+    return x
+
+
+@complex_converter("_fft_c2c.default")
+def fft(call: Call, x: Operand, dim: Sequence[int], normalization: int, forward: bool) -> Operand:
+    dims = [each % (x.ndim - 1) for each in dim]
+    return _both_ways(call, x, dims, forward, _scale([x.shape[each] for each in dims], normalization))
+
+
+@complex_converter("_fft_r2c.default")
+def rfft(call: Call, x: Operand, dim: Sequence[int], normalization: int, onesided: bool) -> Operand:
+    require(x.dtype == "f32", f"dtype {x.dtype}")
+    *others, last = [each % x.ndim for each in dim]
+    scale = _scale([x.shape[each] for each in (*others, last)], normalization)
+    n = x.shape[last]
+    angles = _angles(n, n // 2 + 1 if onesided else n)
+    matrix = np.stack([np.cos(angles), -np.sin(angles)], -1).reshape(n, -1) * scale
+    made = _times(call, x, last, 0, matrix, [angles.shape[1], 2])
+    return _both_ways(call, made, others, True, 1.0)
+
+
+@complex_converter("_fft_c2r.default")
+def irfft(call: Call, x: Operand, dim: Sequence[int], normalization: int, last_dim_size: int) -> Operand:
+    rank = x.ndim - 1
+    *others, last = [each % rank for each in dim]
+    n = last_dim_size
+    scale = _scale([*[x.shape[each] for each in others], n], normalization)
+    x = _both_ways(call, x, others, False, 1.0)
+    m = n // 2 + 1
+    require(x.shape[last] == m, f"{x.shape[last]} numbers of {m}")
+    angles = _angles(n, m).T
+    # All but the first, and of an even size the last, stand for their conjugates, too.
+    twice = np.where((np.arange(m) == 0) | (2 * np.arange(m) == n), 1.0, 2.0)[:, None] * scale
+    matrix = np.stack([np.cos(angles) * twice, -np.sin(angles) * twice], 1).reshape(2 * m, n)
+    return _times(call, x, last, 1, matrix, [n])

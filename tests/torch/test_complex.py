@@ -1,0 +1,144 @@
+"""Complex numbers in plans, as pairs of real ones: rotary embeddings, Fourier transforms, arithmetic."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from compile_testing import close, compiled, fresh  # noqa: E402, F401
+
+import pylayout as pl  # noqa: E402
+import pylayout.torch  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("untuned")
+fft, r = torch.fft, torch.randn
+
+
+def c(*shape):
+    return torch.view_as_complex(r(*shape, 2))
+
+
+def whole(*shape):
+    return torch.view_as_complex(torch.randint(0, 2, (*shape, 2)).float())
+
+
+def rotated(x, turns):
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns[None, : x.shape[1], None]).flatten(3)
+
+
+def spectral(x, w):
+    low = torch.einsum("bif,iof->bof", fft.rfft(x)[..., :4], torch.view_as_complex(w))
+    return fft.irfft(low, n=x.shape[-1])
+
+
+def windowed(x):
+    return torch.stft(x, 32, 8, window=torch.hann_window(32, dtype=x.dtype), return_complex=True)
+
+
+def and_back(x):
+    window = torch.hann_window(32, dtype=x.dtype)
+    return torch.istft(windowed(x), 32, 8, window=window, length=x.shape[-1])
+
+
+CASES = {
+    "rotary": (rotated, lambda: (r(2, 5, 3, 8), torch.polar(torch.ones(7, 4), r(7, 4)))),
+    "rfft": (lambda x: fft.rfft(x).abs(), lambda: (r(3, 20),)),
+    "irfft": (lambda x: fft.irfft(fft.rfft(x) * 2, n=x.shape[-1]), lambda: (r(3, 21),)),
+    "two axes": (lambda x: fft.fft2(x).real + fft.ifft2(x, norm="ortho").imag, lambda: (r(2, 6, 5),)),
+    "two axes of real": (lambda x: fft.irfft2(fft.rfft2(x, norm="ortho") * 1.5, norm="forward"), lambda: (r(2, 6, 8),)),
+    "one axis after the other": (lambda x: fft.fft(fft.fft(x, dim=-1), dim=-2).real, lambda: (r(2, 6, 8),)),
+    "spectral layer": (spectral, lambda: (r(2, 3, 16), r(3, 4, 4, 2))),
+    "stft": (lambda x: windowed(x).abs() ** 2, lambda: (r(2, 200),)),
+    "istft": (and_back, lambda: (r(2, 200),)),
+    "arithmetic": (
+        lambda a, b, x: (a * b.conj() + a / b - 1j * a + x * a - (a + 1) / x - 2 * b).abs(),
+        lambda: (c(3, 5), c(3, 5), torch.rand(5) + 1),
+    ),
+    "angles": (lambda a: torch.angle(a * 2 + 1), lambda: (c(3, 5),)),
+    "parts": (
+        lambda a: torch.cat([a, -a], 0)[1:4, None].expand(3, 2, 5).transpose(0, 1)[1].sum(0).squeeze(),
+        lambda: (c(3, 5),),
+    ),
+    "products": (lambda a, b: (a @ b).imag, lambda: (c(2, 3, 5), c(2, 5, 4))),
+    "polar": (lambda a, b: torch.polar(a, b) * torch.complex(b, a), lambda: (torch.rand(3, 4), r(3, 4))),
+    "masks": (lambda a, b: torch.where(a == b, a, b * 2) * (a != 0), lambda: (whole(3, 4), whole(3, 4))),
+}
+
+
+def error(made, exact):
+    return ((made.to(exact.dtype) - exact).abs().max() / exact.abs().max()).item()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_complex_numbers_are_one_plan_each_way(name):
+    function, make = CASES[name]
+    given = make()
+    mine = [x.clone().requires_grad_() for x in given]
+    exact = [x.to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_() for x in given]
+    made, wanted = compiled(function)(*mine), function(*exact)
+    assert error(made, wanted) < 1e-6
+    like = function(*given)
+    assert (made.dtype, made.stride()) == (like.dtype, like.stride())
+
+    def loss(result):
+        return (torch.view_as_real(result) if result.is_complex() else result).square().mean()
+
+    loss(made).backward()
+    loss(wanted).backward()
+    for x, y in zip(mine, exact, strict=True):
+        assert error(x.grad, y.grad) < 2e-6
+    assert len(pylayout.torch.report().graphs) == 2
+    for graph in pylayout.torch.report().graphs:
+        assert graph.partitions == 1 and not graph.left, str(graph)
+
+
+def test_turns_of_any_length_are_one_plan():
+    turns = torch.polar(torch.ones(30, 4), r(30, 4))
+    fast = torch.compile(lambda x: rotated(x, turns), backend="pylayout", dynamic=True)
+    with torch.no_grad():
+        for length in (5, 9, 30):
+            x = r(2, length, 3, 8)
+            close(fast(x), rotated(x, turns), 1e-5)
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)
+
+
+def test_complex_inputs_as_they_come():
+    """Conjugated without having been computed, and not in the order of memory."""
+    fast = compiled(lambda a, b: a * 2 + b)
+    for a in (c(3, 4), c(3, 4).conj(), c(4, 3).T, c(4, 3).T.conj()):
+        b = c(3, 4)
+        close(fast(a, b), a * 2 + b)
+
+
+def test_an_exported_module_with_complex_constants():
+    class Rotary(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("turns", torch.polar(torch.ones(9, 4), r(9, 4)))
+
+        def forward(self, x):
+            return rotated(x, self.turns), fft.rfft(x[..., 0], dim=1).abs()
+
+    model, x = Rotary(), r(2, 5, 3, 8)
+    for made, wanted in zip(pl.compile(model, (x,)).run(x.numpy()), model(x), strict=True):
+        torch.testing.assert_close(torch.tensor(made), wanted, rtol=1e-5, atol=1e-5)
+
+    class Given(torch.nn.Module):
+        def forward(self, a):
+            return a * 2j
+
+    for given in (c(3), r(3)):  # of an argument, and of a result
+        with pytest.raises(pl.UnsupportedError, match="complex, expected real numbers"):
+            pl.compile(Given(), (given,))
+
+
+def test_what_is_left_to_pytorch_is_named():
+    def function(x):
+        return fft.fft(x).abs(), torch.log(torch.complex(x, x)).abs()
+
+    x = r(2, 1500)  # its matrix would be large
+    for made, wanted in zip(compiled(function)(x), function(x), strict=True):
+        torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-4)
+    left = dict(left for graph in pylayout.torch.report().graphs for left in graph.left)
+    assert "log.default" in left and any("a transform of" in reason for reason in left.values()), left

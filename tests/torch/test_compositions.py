@@ -1,0 +1,79 @@
+"""Ops that are made of others: bilinear layers and bags of embeddings, traced and exported, against PyTorch."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from compile_testing import close, compiled, fresh  # noqa: E402, F401
+
+import pylayout as pl  # noqa: E402
+import pylayout.torch  # noqa: E402
+
+nn = torch.nn
+pytestmark = pytest.mark.usefixtures("untuned")
+
+
+def bags(**options):
+    return nn.EmbeddingBag(9, 4, **options)
+
+
+def indices():
+    return torch.tensor([2, 8, 2, 0, 1, 5, 2, 7]), torch.tensor([0, 3, 3, 5])  # the second bag is empty
+
+
+CASES = {
+    "bilinear": (lambda: nn.Bilinear(5, 7, 4), lambda: (torch.randn(2, 3, 5), torch.randn(2, 3, 7))),
+    "bilinear without bias": (lambda: nn.Bilinear(5, 1, 4, bias=False), lambda: (torch.randn(5), torch.randn(1))),
+    "mean of bags": (bags, indices),
+    "mean of rows": (bags, lambda: (torch.randint(0, 9, (3, 5)),)),
+    "sum of bags": (lambda: bags(mode="sum"), indices),
+    "padding": (lambda: bags(padding_idx=2), indices),
+    "a last offset": (lambda: bags(mode="sum", include_last_offset=True), indices),
+    "weighted": (lambda: bags(mode="sum"), lambda: (*indices(), torch.randn(8))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_is_one_plan_each_way(name):
+    make, given = CASES[name]
+    model, arguments = make(), given()
+    twin = copy.deepcopy(model)
+    made, wanted = compiled(model)(*arguments), twin(*arguments)
+    close(made, wanted)
+    made.square().sum().backward()
+    wanted.square().sum().backward()
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        close(mine.grad, theirs.grad, 1e-4)
+    assert len(pylayout.torch.report().graphs) == 2
+    for graph in pylayout.torch.report().graphs:
+        assert graph.partitions == 1 and not graph.left, str(graph)
+
+
+@pytest.mark.parametrize("name", ["bilinear", "mean of bags"])
+def test_an_exported_layer(name):
+    make, given = CASES[name]
+    model, arguments = make(), given()
+    made = pl.compile(model, arguments).run(*[x.numpy() for x in arguments])[0]
+    with torch.no_grad():
+        close(torch.tensor(made), model(*arguments))
+
+
+def test_the_largest_of_bags_is_left_to_pytorch():
+    model, arguments = bags(mode="max"), indices()
+    close(compiled(model)(*arguments), model(*arguments))
+    assert "_embedding_bag.default" in pylayout.torch.report().left
+
+
+@pytest.mark.parametrize("rows", [3, 20])
+@pytest.mark.parametrize("ends", [[2, 2, 3, 3, 3], [0, 1, 1, 2, 2]])
+def test_products_of_rows_by_the_matrices_of_groups(rows, ends):
+    """As mixtures of experts are exported: with fewer rows than groups, and with more; some rows are in no group."""
+    from pylayout.torch.compositions import _grouped_product
+
+    x, weight, ends = torch.randn(rows, 6), torch.randn(5, 6, 4), torch.tensor(ends, dtype=torch.int32) * (rows // 3)
+    wanted, first = torch.zeros(rows, 4), 0
+    for matrix, end in zip(weight, ends.tolist(), strict=True):
+        wanted[first:end], first = x[first:end] @ matrix, end
+    close(_grouped_product(x, weight, ends), wanted)
