@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import pylayout as pl
 from pylayout import ops
 
+TASKS = Path("/proc/self/task")  # the threads of this process
 LAYOUTS = ["NCHW", "NHWC", "nChw16c", "auto"]
 
 
@@ -158,12 +160,12 @@ if __name__ == "__main__":
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="lists of threads are of Linux")
+@pytest.mark.skipif(not TASKS.is_dir(), reason="lists of threads are of Linux")
 def test_an_op_on_few_threads_ends_none_of_the_others(rng):
     """Else the next op on all of them waits until they are made again."""
 
     def living():
-        return set(os.listdir("/proc/self/task"))
+        return set(TASKS.iterdir())
 
     for size in (12, 16, 20, 28):
         g = pl.Graph()
