@@ -111,7 +111,6 @@ typedef struct {
 #define GROUP_WEI (WEI_BASE + group * (idx_t)phases.weights)
 #define GROUP_COLUMN ((idx_t)0)
 #define GROUP_ROW ((idx_t)0)
-#define ALL_ROWS ((size_t)pixels)
 #else
 #define GROUP_SRC(n, c, z, y, x) SRC_OFFSET(n, group * ic + (c), z, y, x)
 #define GROUP_WEI WEI_BASE

@@ -79,9 +79,7 @@ bool piece_rows_of(const Op& op, const Candidate& candidate, PieceRows& out) {
   return out.piece > 1;
 }
 
-std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  PieceRows rows;
-  require(piece_rows_of(op, candidate, rows), Code::internal, "rotary_embedding: rows are not whole pieces");
+std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const PieceRows& rows) {
   const int64_t half = turned_columns(op) / 2, rest = op.out().shape[op.out().rank() - 1] - 2 * half;
   const int64_t pieces = (half + rest) / rows.piece;
   const int64_t places = rows.counts[0] * rows.counts[1] * rows.counts[2] * pieces;
@@ -96,15 +94,20 @@ std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const
   return kernel;
 }
 
+// Of a candidate of one layout: x in it, also as a strided view; tables plain.
+void place_inputs(const Op& op, Candidate& candidate) {
+  candidate.inputs[0] = as_it_lies(op.in(0), candidate.inputs[0].layout);
+  for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+}
+
 void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.out().elements() == 0) return;
   add_per_layout(op, "rotary_pieces", out, [&](Candidate& candidate) {
-    candidate.inputs[0] = as_it_lies(op.in(0), candidate.inputs[0].layout);
-    for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+    place_inputs(op, candidate);
     PieceRows rows;
     if (!piece_rows_of(op, candidate, rows)) return false;
     candidate.efficiency = 0.8;
-    candidate.prepare = [&device, op, candidate] { return prepare_pieces(device, op, candidate); };
+    candidate.prepare = [&device, op, rows] { return prepare_pieces(device, op, rows); };
     return true;
   });
 }
@@ -112,8 +115,7 @@ void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
 void list_rotary(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_pieces(op, device, out);
   add_per_layout(op, "rotary_rows", out, [&](Candidate& candidate) {
-    candidate.inputs[0] = as_it_lies(op.in(0), candidate.inputs[0].layout);
-    for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+    place_inputs(op, candidate);
     candidate.efficiency = 0.3;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
     return true;
