@@ -90,7 +90,8 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
     CandidateList list;
     list.whole_space = whole_space;
     target.provider->list(op, *target.device, list);
-    if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device))
+    opencl::OpenclDevice* const device = opencl::as_opencl(*target.device);
+    if (device)
       for (opencl::OpenclList more : more_lists()) more(op, *device, list);
     if (list.candidates.empty()) {
       std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
@@ -99,6 +100,7 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
     }
     for (const Candidate& candidate : list.candidates) {
       if (wanted && !wanted(candidate)) continue;
+      if (device && testing::is_miscompiled(*device, candidate.implementation)) continue;
       const std::string what = op.str() + " by " + candidate.key() + " on " + target.device->name();
       std::vector<BufferRef> buffers;
       std::vector<Buffer*> in, out;
