@@ -156,6 +156,14 @@ def on_gpu(
     return engines
 
 
+def without_random_numbers(torch: Any, module: Any) -> Any:
+    """The network without dropout, whose numbers differ from engine to engine."""
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Dropout) or type(layer).__name__ == "StochasticDepth":
+            layer.p = 0.0
+    return module
+
+
 def trainable(torch: Any, module: Any, images: Any, optimizer: str, math: str = "fp32") -> Any:
     """The network's step as a graph."""
     import pylayout as pl
@@ -186,10 +194,7 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
 
     torch.set_num_threads(options.threads)
     pl.configure(threads=options.threads)
-    module = torchvision_models.build(network)
-    for layer in module.modules():
-        if isinstance(layer, torch.nn.Dropout) or type(layer).__name__ == "StochasticDepth":  # random numbers differ
-            layer.p = 0.0
+    module = without_random_numbers(torch, torchvision_models.build(network))
     images = torchvision_models.images_for(network, batch)
     targets = torch.arange(batch, dtype=torch.int64) % 1000
     graph = trainable(torch, module, images, options.optimizer, math)
