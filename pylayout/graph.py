@@ -283,7 +283,10 @@ class Graph:
         return known[1]
 
     def output(self, value: Value, name: str | None = None, layout: str | Layout | None = None) -> None:
-        """Make a value a result. `layout`: in which it is wanted, None: plain; "any": as the plan likes."""
+        """Make a value a result. `layout`: in which it is wanted, None: plain.
+
+        layout "any" leaves it to the plan, whose `outputs` tell it; it is the same in all runs, at all sizes.
+        """
         if not isinstance(value, Value) or value.graph is not self:
             raise ArgumentTypeError(f"graph: output is {value!r}, expected a Value of this graph")
         label = name or value.name

@@ -402,7 +402,7 @@ PL_API pl_status pl_graph_sizes(pl_graph graph, const char* name, pl_dtype dtype
  * is not so now is refused with PL_ERROR_UNSUPPORTED, and so is binding to sizes for which it is not. */
 PL_API pl_status pl_graph_require(pl_graph graph, const char* condition);
 /* Makes a value a result of the graph.  name NULL: the value's.  layout: in which the caller wants it; NULL: plain;
- * "any": as the plan likes. */
+ * "any": as the plan likes, which pl_plan_describe tells; the same in all runs, at all sizes. */
 PL_API pl_status pl_graph_output(pl_graph graph, pl_value value, const char* name, const char* layout);
 /* Shape and dtype of a value (and layout, strides, device where it is a constant). */
 PL_API pl_status pl_graph_value(pl_graph graph, pl_value value, pl_tensor_info* info);

@@ -18,6 +18,7 @@ from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
 from .fold import attribute_of, copy_of, folded
 from .partition import idle_of, is_random, is_view, levels, separate_views, writes
+from .passed import AsTraced, Passed, may_pass, passed_of
 from .program import Step, program
 from .registry import name_of
 from .report import CompiledGraph, record
@@ -63,7 +64,8 @@ class Compiled:
         # Those that become constants of plans.
         self._constant = {place for place in static if weights and placeholders[place] not in written}
         symbolic = any(is_symbolic(node.meta.get("val")) for node in module.graph.nodes)
-        self._symbols = Symbols(placeholders) if symbolic else None
+        passed = {node for node in placeholders if passed_of(node) is not None}
+        self._symbols = Symbols(placeholders, passed) if symbolic else None
         self._divisions: OrderedDict[tuple[int, ...], _Division] = OrderedDict()  # by the sizes they were made with
         self._programs: OrderedDict[tuple[Any, ...], Callable[[list[Any]], Any]] = OrderedDict()
         self._weights: Watch | None = None
@@ -216,10 +218,15 @@ class _Division:
         self._constants.update(self._folded)
         self._shared: dict[Node, Tensor] = {}
         self._refused: dict[Node, str] = {}
-        self._tried: dict[tuple[Node, ...], Segment] = {}
+        self._passed: dict[Node, Passed] = {}  # what plans alone read
+        self._between: dict[Node, Passed] = {}  # of these, what one plan of this division hands to another
+        self._tried: dict[tuple[tuple[Node, ...], ...], Segment] = {}
         self._find_refused()
         while not self._divide():
             pass
+        for node in self._nodes:
+            if (passed := passed_of(node)) is not None:
+                passed.decide(None)  # or it is already
         self._calls = self._steps()
         if present is None:  # plans have what they need of them
             self._shared.clear()
@@ -232,7 +239,7 @@ class _Division:
             if is_number(node)
         }
         steps = [
-            (function.at(evaluation) if isinstance(function, Segment) else function, *others)
+            (function.at(evaluation) if isinstance(function, (Segment, AsTraced)) else function, *others)
             for function, *others in self._calls
         ]
         return program(self._placeholders, steps, self._output.args[0], numbers)  # type: ignore[arg-type]
@@ -280,10 +287,12 @@ class _Division:
             if not idle:
                 break
             self._refused.update((node, "moves memory between ops that PyTorch runs") for node in idle)
+        self._passed = self._find_passed()
         self.segments: list[Segment] = []
         self._of_level: dict[int, Segment] = {}
         for at, group in sorted(groups.items()):
             inside = set(group)
+            passed = {node: self._passed[node] for node in self._passed if node in inside or inside & {*node.users}}
             outputs = [
                 node
                 for node in group
@@ -293,9 +302,10 @@ class _Division:
                 continue
             assert self._options is not None  # or nothing is planned
             try:
-                segment = self._tried.get(tuple(group)) or Segment(
+                key = (tuple(group), tuple(passed))
+                segment = self._tried.get(key) or Segment(
                     group, outputs, self._constants, self._shared, self._steady, self._options, self._device,
-                    self._present,
+                    self._present, passed,
                 )  # fmt: skip
             except InternalError:
                 raise
@@ -304,10 +314,31 @@ class _Division:
                 for node in named or group:
                     self._refused[node] = reason_of(error)
                 return False
-            self._tried[tuple(group)] = segment
+            self._tried[key] = segment
             self.segments.append(segment)
             self._of_level[at] = segment
         return True
+
+    def _find_passed(self) -> dict[Node, Passed]:
+        """What plans make, here or in forward, and plans alone read."""
+        found: dict[Node, Passed] = {}
+        for node in self._nodes:
+            passed, readers = passed_of(node), {*node.users}
+            if node.op == "placeholder":
+                if passed is None or not passed.is_decided:
+                    continue
+            elif not self._is_made_by_plan(node) or not may_pass(node.meta["val"]):
+                continue
+            elif passed is not None:
+                readers.discard(self._output)  # for backward
+            elif all(self._level.get(user) == self._level[node] for user in readers):
+                continue
+            if all(self._is_made_by_plan(user) for user in readers):
+                found[node] = passed or self._between.setdefault(node, Passed())
+        return found
+
+    def _is_made_by_plan(self, node: Node) -> bool:
+        return node in self._level and self._is_planned(node)
 
     def _steps(self) -> list[Step]:
         """Calls in the order of levels, without what nobody reads."""
@@ -345,6 +376,10 @@ class _Division:
             else:
                 step: Step = (node.target, node.args, dict(node.kwargs), node)
                 order.append((self._level[node], at, step))
+        for at, node in enumerate(self._placeholders):
+            passed = passed_of(node)
+            if passed is not None and passed.layout is not None and node not in self._passed and node.users:
+                order.append((-1, at, (AsTraced(node, passed), (node,), {}, node)))
         for level, segment in self._of_level.items():
             order.append((level, 0, (segment, segment.inputs, {}, list(segment.outputs))))
         return [step for _, _, step in sorted(order, key=lambda each: each[:2])]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["NAMES", "dense_layout", "may_overlap", "plain_strides", "strides_in"]
+__all__ = ["NAMES", "channels_last", "dense_layout", "may_overlap", "plain_strides", "strides_in"]
 
 # The library's names of the dtypes that both have.
 NAMES: dict[torch.dtype, str] = {
@@ -56,6 +56,11 @@ def dense_layout(shape: Sequence[int], strides: Sequence[int]) -> str | None:
 def strides_in(layout: str | None, shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of a dense tensor in a layout such as "acdb"; None: in the order of dimensions."""
     return plain_strides(shape, None if layout is None else [_LETTERS.index(letter) for letter in layout])
+
+
+def channels_last(rank: int) -> str:
+    """That layout: "acdb" of rank 4."""
+    return "a" + _LETTERS[2:rank] + "b"
 
 
 def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -153,10 +153,20 @@ def _group_norm(node: Node) -> tuple[Any, ...] | None:
     return None if eps is None else (grad, x, weight, groups, eps)
 
 
+def _hardtanh(node: Node) -> tuple[Any, ...] | None:
+    """Read of the result, which the next op reads anyway: it is at a limit where what it was made of is."""
+    grad, x, *limits = node.args
+    users = x.users if isinstance(x, Node) else ()
+    made = (user for user in users if user.target is aten.hardtanh.default)
+    result = next((user for user in made if [*user.args[1:], *(-1, 1)[len(user.args) - 1 :]] == limits), None)
+    return None if result is None else (grad, result, *limits)
+
+
 _REPLACED: dict[Any, tuple[Any, Callable[[Node], tuple[Any, ...] | None]]] = {
     aten.max_pool2d_with_indices_backward.default: (own.max_pool_backward.default, lambda node: _max_pool(node, 2)),
     aten.max_pool3d_with_indices_backward.default: (own.max_pool_backward.default, lambda node: _max_pool(node, 3)),
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: (own.attention_backward.default, _attention),
+    aten.hardtanh_backward.default: (aten.hardtanh_backward.default, _hardtanh),
     aten.native_layer_norm_backward.default: (own.layer_norm_backward.default, _layer_norm),
     aten.native_group_norm_backward.default: (own.group_norm_backward.default, _group_norm),
 }

@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 from torch._functorch.partitioners import default_partition
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .fold import known
 from .gradients import ALIASES, replace_gradients
 from .partition import base_of, is_view, view_again, writes
-from .registry import converters, name_of
+from .passed import Passed, may_pass
+from .symbols import Symbols
 
 __all__ = ["partition"]
 
@@ -68,67 +68,34 @@ def _see_again(graph: Graph, forward_results: int) -> None:
         copy.meta["partitioner_tag"] = "is_backward"
 
 
-aten = torch.ops.aten
-
-# Ops whose gradients kernels of the CPU compute with channels last, and what they read of forward.
-_OF_IMAGES = {
-    aten.convolution_backward.default: 1,
-    aten.native_batch_norm_backward.default: 1,
-    torch.ops.pylayout.max_pool_backward.default: 1,
-    aten.threshold_backward.default: 1,
-}
-
-
 def _aliases(node: Node) -> list[Node]:
     """The node, and those that give the same tensor."""
     return [node, *(each for user in node.users if user.target in ALIASES for each in _aliases(user))]
 
 
-def _channels_last(value: Any) -> Any:
-    """The same fake tensor with channels last; None where there is nothing to change, whatever its sizes are."""
-    if not (isinstance(value, FakeTensor) and value.ndim == 4 and value.device.type == "cpu"):
-        return None
-    _, c, h, w = shape = value.shape
-    wanted = (h * w * c, 1, w * c, c)
+def _pass_on(forward: GraphModule, backward: GraphModule, results: int) -> None:
+    """Mark what forward keeps for backward and gives to nobody else: it may lie as plans like (passed.py).
 
-    def lies(strides: tuple[Any, ...]) -> bool:
-        return all(
-            statically_known_true(size == 1) or statically_known_true(own == stride)
-            for size, own, stride in zip(shape, value.stride(), strides, strict=True)
-        )
-
-    if lies(wanted) or not lies((c * h * w, h * w, w, 1)):
-        return None
-    with value.fake_mode:
-        return torch.empty_strided(shape, wanted, dtype=value.dtype, device=value.device)
-
-
-def _keep_channels_last(forward: GraphModule, backward: GraphModule, results: int) -> None:
-    """Have forward keep images for backward with channels last, as its kernels give them and backward's take them.
-
-    Otherwise plans write each of them to rows of channels, and read it back: in a step of ResNet-18 with 8 images that
-    are 40 reorders each way. Views depend on strides, and so may PyTorch's kernels of gradients; what is read by any
-    stays as it is.
+    Views share the memory of what they are of, and so do aliases of what is given.
     """
-    if not any(node.target is aten.convolution.default for node in forward.graph.nodes):
-        return
     outputs = forward.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     given = {node for node in outputs[:results] if isinstance(node, Node)}
     kept = {node.name: node for node in outputs[results:] if isinstance(node, Node) and node.op == "call_function"}
-    for place in backward.graph.nodes:
-        node = kept.get(place.name) if place.op == "placeholder" else None
-        if node is None or node in given or is_view(node):
-            continue
-        same = [*_aliases(node), *_aliases(place)]
-        readers = {user for each in same for user in each.users} - {*same}
-        of_images = any(user.target in _OF_IMAGES and user.args[_OF_IMAGES[user.target]] in same for user in readers)
-        planned = all(user.op == "output" or name_of(user.target) in converters() for user in readers)
-        value = _channels_last(place.meta.get("val"))
-        if value is None or not (of_images and planned) or given & {*same} or any(map(is_view, readers)):
-            continue
-        for each in same:
-            each.meta["val"] = value
+    places = [node for node in backward.graph.nodes if node.op == "placeholder"]
+    found = {
+        place: node
+        for place in places
+        if (node := kept.get(place.name)) is not None
+        and may_pass(node.meta.get("val"))
+        and not (is_view(node) or given & {*_aliases(node)})
+    }
+    sizes = Symbols(places, found.keys())
+    for place, node in found.items():
+        if sizes.cover([place], late=False):
+            passed = Passed()
+            passed.mark(node)
+            passed.mark(place)
 
 
 def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphModule, GraphModule]:
@@ -138,5 +105,6 @@ def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphM
     module.graph.eliminate_dead_code()
     module.recompile()
     cut: tuple[GraphModule, GraphModule] = default_partition(module, inputs, **keywords)
-    _keep_channels_last(*cut, keywords["num_fwd_outputs"])
+    if not torch._dynamo.config.compiled_autograd:  # which traces backward again, with the tensors that it is given
+        _pass_on(*cut, keywords["num_fwd_outputs"])
     return cut

@@ -16,10 +16,12 @@ from ..compilation import compile
 from ..errors import UnsupportedError, check
 from ..graph import Graph
 from ..late import LateGraph
+from ..layout import Layout
 from ..plan import GraphFor, Plan
 from ..tensor import Tensor
-from .dtypes import may_overlap, strides_in
+from .dtypes import channels_last, may_overlap, strides_in
 from .memory import empty
+from .passed import Form, Passed
 from .specialise import bring, form_of
 from .symbols import Evaluation
 from .translate import Translator
@@ -45,20 +47,26 @@ class Segment:
         options: Mapping[str, Any],
         device: torch.device,
         present: Evaluation | None,
+        passed: Mapping[Node, Passed],
     ) -> None:
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
         self.device = device
         self.steady = steady
+        self.passed = {node: each for node, each in passed.items() if each.layout is not None or not each.is_decided}
         self.layouts: dict[Node, str | None] = {}  # of inputs and outputs
         self.again: list[str] = []  # for which sizes the graph was made again, and why
         self._constants, self._shared, self._present = constants, shared, present
+        self.layouts.update((node, each.layout or "any") for node, each in self.passed.items())
         translator = self._translated()
         self.given = tuple(translator.inputs)
         self.inputs = tuple(node for node in self.given if isinstance(node, Node))
         if device.type == "ocl":  # where the tensors are
             options = {**options, "device": f"opencl:{device.index or 0}"}
         self.plan: Plan = compile(translator.graph, **options)
+        if self._decide():
+            translator = self._translated()
+            self.plan = compile(translator.graph, **options)
         named = dict.fromkeys(axis for item in self.plan.inputs for axis in item["axes"] if axis)
         self.axes = {axis: translator.axes[axis] for axis in named}
         self._graph = translator.graph if self.axes else None
@@ -77,6 +85,20 @@ class Segment:
             translator.graph.is_building = False
         return translator
 
+    def _decide(self) -> bool:
+        """Take over in which layouts the plan gives what is passed. True: some are not for the device, so make it again."""
+        again = False
+        for node, item in zip(self.outputs, self.plan.outputs, strict=True):
+            passed = self.passed.get(node)
+            if passed is None or passed.is_decided:
+                continue
+            layout = Layout(item["layout"])
+            if layout.is_blocked and self.device.type == "ocl":  # whose tensors are not made of bytes
+                layout, again = Layout(channels_last(layout.rank)), True
+            passed.decide(layout.generic)
+            self.layouts[node] = layout.generic
+        return again
+
     def graph_again(self, reason: str) -> Graph:
         """The graph for sizes for which the plan's was not made; its constants are the same tensors."""
         assert self._present is not None and isinstance(self._graph, LateGraph)
@@ -87,6 +109,13 @@ class Segment:
         bring((*self.inputs, *self.nodes), self._present)
         self._graph = self._translated().graph
         return self._graph
+
+    def carried(self, node: Node, evaluation: Evaluation) -> Form:
+        """Shape and strides of the tensor that the plan takes or gives for a node."""
+        shape, wanted = form_of(node, evaluation)
+        if node in self.passed:
+            return self.passed[node].form(shape, node.meta["val"].dtype)
+        return shape, _strides_of_plan(shape, wanted, self.layouts[node])
 
     def at(self, evaluation: Evaluation) -> BoundSegment:
         """The segment where symbols have these values. Raises an Error where the plan does not serve them."""
@@ -131,18 +160,22 @@ class BoundSegment:
         self._spread = []
         for place, node in enumerate(segment.outputs):
             value = node.meta["val"]
-            shape, wanted = form_of(node, evaluation)
-            strides = _strides_of_plan(shape, wanted, segment.layouts[node])
+            shape, strides = segment.carried(node, evaluation)
             self._made.append((shape, strides, value.dtype, math.prod(shape) * value.element_size()))
+            wanted = strides if node in segment.passed else form_of(node, evaluation)[1]
             if strides != wanted and not may_overlap(shape, wanted):
                 self._spread.append((place, wanted))
         # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
         self._checked = [
-            (place, _strides_of_plan(*form_of(node, evaluation), segment.layouts[node]))
+            (place, segment.carried(node, evaluation)[1])
             for place, node in enumerate(segment.inputs)
             if node not in segment.steady
         ]
-
+        self._passed = {
+            place: (segment.passed[node], form_of(node, evaluation)[0], segment.carried(node, evaluation))
+            for place, node in enumerate(segment.inputs)
+            if node in segment.passed
+        }
         self._complex = [place for place, node in enumerate(segment.inputs) if node.meta["val"].is_complex()]
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -200,7 +233,10 @@ class BoundSegment:
         given = list(tensors)
         for place, needed in self._checked:
             tensor = given[place]
-            if tensor.stride() != needed or tensor.is_neg():
+            if place in self._passed:  # PyTorch made it, in another division of forward
+                passed, *forms = self._passed[place]
+                given[place] = passed.moved(tensor, *forms)
+            elif tensor.stride() != needed or tensor.is_neg():
                 dense = torch.empty_strided(tensor.shape, needed, dtype=tensor.dtype, device=self._device)
                 given[place] = dense.copy_(tensor)
         return tuple(given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -130,11 +130,12 @@ class Evaluation:
 class Symbols:
     """Where the values of symbols are found: among a graph's inputs, as numbers or sizes."""
 
-    def __init__(self, placeholders: Sequence[Node]) -> None:
+    def __init__(self, placeholders: Sequence[Node], silent: Collection[Node] = ()) -> None:
+        """silent: inputs that may come in other shapes than were traced."""
         found: dict[Any, tuple[int, int | None]] = {}  # by expression: a place, and a dimension there
         for place, node in enumerate(placeholders):
             value = node.meta.get("val")
-            sizes = enumerate(value.shape) if isinstance(value, torch.Tensor) else ()
+            sizes = enumerate(value.shape) if isinstance(value, torch.Tensor) and node not in silent else ()
             for dim, number in [(None, value), *sizes]:
                 expression = expression_of(number) if isinstance(number, torch.SymInt) else None
                 if isinstance(expression, sympy.Basic):
@@ -152,12 +153,12 @@ class Symbols:
         """The values of symbols in a call with this key, for people."""
         return ", ".join(f"{each} = {value}" for each, value in zip(self._sources, key, strict=True))
 
-    def cover(self, nodes: Iterable[Node]) -> bool:
-        """Whether all sizes in a graph follow from those of its inputs, but for what is known only in a run."""
+    def cover(self, nodes: Iterable[Node], late: bool = True) -> bool:
+        """Whether all sizes in a graph follow from those of its inputs; `late`: but for what is known only in a run."""
         known = self.evaluation((2,) * len(self._sources))
         expressions = {expression_of(number) for node in nodes for number in _numbers(node.meta.get("val"))}
         return all(
-            known.knows(symbol) or symbol_is_type(symbol, SymT.UNBACKED_INT)
+            known.knows(symbol) or (late and symbol_is_type(symbol, SymT.UNBACKED_INT))
             for expression in expressions
             if isinstance(expression, sympy.Basic) and not known.knows(expression)
             for symbol in expression.free_symbols

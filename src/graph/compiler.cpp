@@ -530,6 +530,7 @@ void Plan::Compiler::compile() {
 }
 
 void Plan::Compiler::finish(bool live, std::vector<Cut> others) {
+  plan_.settle_outputs();
   // Others are packed from the weights as the graph has them, which stay meanwhile.
   if (live && options_.memory_limit) {
     const BodyRef body = plan_.body();

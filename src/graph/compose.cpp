@@ -11,6 +11,7 @@
 #include "core/threads.h"
 #include "graph/batch.h"
 #include "graph/compiler.h"
+#include "graph/sizes.h"
 
 namespace pl {
 namespace {
@@ -121,6 +122,25 @@ std::unique_ptr<Chains> Plan::chains_of(const std::vector<std::unique_ptr<Varian
                   share->outputs, share->results);
   chains->finish();
   return chains;
+}
+
+void Plan::settle_outputs() {
+  const BodyRef body = this->body();
+  const std::vector<GraphOutput>& outputs = graph_.outputs();
+  const auto is_free = [](const GraphOutput& each) { return !each.layout && each.kept < 0; };
+  if (std::none_of(outputs.begin(), outputs.end(), is_free)) return;
+  memory_path_ = memory_path();
+  for (size_t at = 0; at < outputs.size(); ++at)
+    if (is_free(outputs[at])) graph_.want_output(at, body->output_forms[at].layout);
+  const auto settle = [&](Variant& part) {
+    for (size_t i = 0; i < part.results.size(); ++i)
+      if (part.results[i] >= 0) part.graph.want_output(i, outputs[size_t(part.results[i])].layout);
+  };
+  for (const auto& part : body->parts) {
+    settle(*part);
+    if (part->rest) settle(*part->rest);
+  }
+  if (sizes_) sizes_->settle_outputs();
 }
 
 Plan::BodyRef Plan::body_of(std::vector<std::unique_ptr<Variant>> parts) const {

@@ -117,6 +117,8 @@ class Graph {
   std::vector<LateAttribute> late_attributes(std::string_view text) const;    // "shape=[n,s*64] start=s-1"
   static std::string late_text(const std::vector<LateAttribute>& late);       // as it is read
   void output(ValueId value, const std::string& name, std::optional<Layout> layout);
+  // In which layout an output, by its number, is wanted.
+  void want_output(size_t output, std::optional<Layout> layout) { outputs_[output].layout = std::move(layout); }
   // A value kept between runs, named as `name` alone.  `parameter`: one that gradients are taken of.
   ValueId keep(const std::string& name, TensorRef initial, bool parameter);
   // After a run `kept` gets the value that `update` had in it.  A second call replaces what the first one said.

@@ -199,6 +199,9 @@ class Plan {
   std::unique_ptr<Chains> chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const;
   BodyRef body_of(std::vector<std::unique_ptr<Variant>> parts) const;
   void adopt(BodyRef body);
+  // Outputs in any layout are wanted from here on in those that the body gives, at further sizes too: callers may make
+  // memory for them.
+  void settle_outputs();
   void release_constants();  // from here on those that the body has packed serve: the last step of making a plan
   // `with_given`: weights stay as the graph has them too, as long as others compete.
   Memory memory_of(const std::vector<std::unique_ptr<Variant>>& parts, const Chains& chains, bool with_given) const;
@@ -249,10 +252,9 @@ class Plan {
   std::unique_ptr<Sizes> sizes_;                // null: for the sizes of its graph only
   std::vector<PassReport> passes_;
   std::vector<DType> widened_;  // those held as f32 between inputs and outputs
-  // What graph_ makes again in the backward pass, in terms of the graph without (graph/recompute.h), and the
-  // memory_path() of that.
+  // What graph_ makes again in the backward pass, in terms of the graph without (graph/recompute.h).
   std::vector<MadeAgain> again_;
-  std::string memory_path_;
+  std::string memory_path_;  // memory_path(), once graph_ is no longer as passes have left it
   struct TimedProgram {
     std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"
     double ms = 0;     // of the whole batch; where some images are left over, as if they took as long as the others

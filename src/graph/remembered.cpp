@@ -64,7 +64,7 @@ std::string described(const Graph& graph) {
 std::string Plan::memory_path() const {
   const std::string directory = context_->choices_directory();
   if (directory.empty()) return {};
-  if (!again_.empty()) return memory_path_;
+  if (!memory_path_.empty()) return memory_path_;
   const Math math = std::max<Math>(options_.math, context_->options().math);
   std::string text = record(environment(), home_->name(), options_.layout, int(math), options_.strided_views,
                             options_.in_place, options_.memory_limit, options_.slice, options_.streams);

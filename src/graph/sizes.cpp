@@ -79,6 +79,16 @@ Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
 
 Plan::Sizes::~Sizes() = default;
 
+void Plan::Sizes::settle_outputs() {
+  std::lock_guard<std::mutex> making(making_);
+  for (Graph& source : sources_) settle_outputs(source);
+}
+
+void Plan::Sizes::settle_outputs(Graph& source) const {
+  const std::vector<GraphOutput>& own = plan_.graph_.outputs();
+  for (size_t i = 0; i < own.size(); ++i) source.want_output(i, own[i].layout);
+}
+
 void Plan::Sizes::add(Graph source) {
   const Graph& own = sources_.front();
   const auto names = [](const Graph& graph) {
@@ -97,6 +107,7 @@ void Plan::Sizes::add(Graph source) {
   }
   constants_->share(source);
   std::lock_guard<std::mutex> making(making_);
+  settle_outputs(source);
   sources_.push_back(std::move(source));
   if (sources_.size() > kMostSources) sources_.erase(sources_.begin() + 1);  // its programs stay
 }

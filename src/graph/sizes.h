@@ -47,6 +47,7 @@ class Plan::Sizes {
   // nothing grows in the plan, or this run has no past.
   std::optional<std::vector<TensorRef>> run_growing(const std::vector<TensorRef>& inputs);
   void add(Graph source);
+  void settle_outputs();  // has those of all graphs in the layouts that the plan's has them in
   const Graph& source() const { return sources_.front(); }  // the plan's own, as it was given
   std::vector<Graph> sources();                             // all graphs that were given, the plan's own first
   void describe(Json& json);
@@ -67,6 +68,7 @@ class Plan::Sizes {
     int64_t places = 0, used = 0;
   };
 
+  void settle_outputs(Graph& source) const;
   Shapes shapes_of(const std::vector<TensorRef>& inputs) const;
   std::map<std::string, int64_t> sizes_of(const std::vector<TensorRef>& inputs) const;
   std::map<std::string, int64_t> sizes_in(const Shapes& shapes) const;  // of shapes that fit

@@ -65,12 +65,15 @@ void check_guard(const Buffer& buffer, size_t bytes, const std::string& what) {
     }
 }
 
-// The results of all Winograd candidates for this call, by their keys.
+using List = void (*)(const Op& op, const host::WinogradKernels& kernels, CandidateList& out);
+
+// The results of all candidates that are listed for this call, by their keys.
 std::vector<std::pair<std::string, Values>> run_winograd(const host::WinogradKernels& kernels, const Op& op,
-                                                         const std::vector<Input>& inputs) {
+                                                         const std::vector<Input>& inputs,
+                                                         List candidates = host::list_winograd) {
   static const auto cpu = make_cpu_device();
   CandidateList list;
-  host::list_winograd(op, kernels, list);
+  candidates(op, kernels, list);
   CHECK(list.refusals.empty());
   std::vector<std::pair<std::string, Values>> results;
   for (const Candidate& candidate : list.candidates) {
@@ -86,14 +89,15 @@ std::vector<std::pair<std::string, Values>> run_winograd(const host::WinogradKer
       std::memcpy(buffers.back()->host(), bytes.data(), candidate.inputs[i].size_bytes());
       in.back() = buffers.back().get();
     }
-    REQUIRE(candidate.packings.size() == 1);
-    CHECK(candidate.packing_of(1));
-    CHECK(!candidate.packing_of(0));
-    const Packing& packing = candidate.packings[0];
-    const BufferRef packed = guarded(*cpu, packing.bytes);
-    packing.pack(*in[1], *packed);
-    check_guard(*packed, packing.bytes, what + ", packed weights");
-    in[1] = packed.get();
+    CHECK(candidate.packings.size() == size_t(op.schema->kind == "conv"));
+    BufferRef packed;
+    for (const Packing& packing : candidate.packings) {
+      CHECK(packing.input == 1);
+      packed = guarded(*cpu, packing.bytes);
+      packing.pack(*in[1], *packed);
+      check_guard(*packed, packing.bytes, what + ", packed weights");
+      in[1] = packed.get();
+    }
     const size_t bytes = candidate.outputs[0].size_bytes();
     const BufferRef y = guarded(*cpu, bytes), workspace = guarded(*cpu, candidate.workspace_bytes);
     Buffer* out = y.get();
@@ -161,6 +165,114 @@ TEST("values") {
   use_threads(available_processors());
 }
 
+// The gradient by the weights: x and the gradient by the outputs, with so many channels.
+struct Weights {
+  const char* attributes;
+  Dims x;
+  int64_t channels;
+};
+
+Op weights_op(const Weights& c, std::vector<Input>& inputs) {
+  inputs = {random_input(DType::f32, c.x), random_input(DType::f32, {c.channels, c.x[1], 3, 3})};
+  const Dims y = op_of("conv2d", c.attributes, inputs).out().shape;
+  inputs[1] = random_input(DType::f32, y);
+  return op_of("conv2d_backward_weights", (std::string("kernel_size=[3,3] ") + c.attributes).c_str(), inputs);
+}
+
+Values weights_of(const Op& op, const std::vector<Input>& inputs) {
+  const Dims &x = op.in(0).shape, &y = op.in(1).shape;
+  const auto padding = op.attributes[attr::padding];
+  Values result;
+  each(op.out().shape, [&](const Dims& at) {
+    double sum = 0;
+    for (int64_t n = 0; n < x[0]; ++n)
+      for (int64_t p = 0; p < y[2]; ++p)
+        for (int64_t q = 0; q < y[3]; ++q) {
+          const int64_t h = p + at[2] - padding[0], w = q + at[3] - padding[1];
+          if (h >= 0 && w >= 0 && h < x[2] && w < x[3])
+            sum += inputs[0].values[size_t(((n * x[1] + at[1]) * x[2] + h) * x[3] + w)] *
+                   inputs[1].values[size_t(((n * y[1] + at[0]) * y[2] + p) * y[3] + q)];
+        }
+    result.push_back(sum);
+  });
+  return result;
+}
+
+double relative_error(const Values& values, const Values& expected) {
+  double difference = 0, norm = 0;
+  for (size_t j = 0; j < values.size(); ++j) {
+    difference += (values[j] - expected[j]) * (values[j] - expected[j]);
+    norm += expected[j] * expected[j];
+  }
+  return std::sqrt(difference / norm);
+}
+
+TEST("weights") {
+  const Weights cases[] = {
+      {"padding=1", {1, 16, 8, 8}, 16},    {"padding=1", {2, 32, 14, 14}, 48},   {"padding=1", {3, 17, 7, 7}, 33},
+      {"", {1, 24, 5, 9}, 24},             {"padding=[2,0,1,3]", {1, 16, 6, 4}, 31}, {"padding=2", {1, 40, 3, 5}, 80},
+      {"padding=7", {1, 16, 2, 1}, 16},    {"", {2, 16, 3, 3}, 16},              {"padding=1", {1, 9, 1, 37}, 112},
+      {"padding=1", {5, 70, 17, 19}, 150},  // blocks of tiles, panels, and pieces of x that are cut
+      {"padding=1", {1, 8, 66, 65}, 8},
+  };
+  for (const Weights& c : cases) {
+    std::vector<Input> inputs;
+    const Op op = weights_op(c, inputs);
+    const Values expected = weights_of(op, inputs);
+    const double largest = std::fabs(*std::max_element(
+        expected.begin(), expected.end(), [](double one, double other) { return std::fabs(one) < std::fabs(other); }));
+    for (int i = 0; i < host::winograd_isas().count; ++i) {
+      std::vector<Values> by_one;
+      for (int threads : {1, 2, 3}) {
+        use_threads(threads);
+        const auto results = run_winograd(*host::winograd_isas().list[i], op, inputs, host::list_winograd_weights);
+        REQUIRE(results.size() == 2);  // layouts
+        for (size_t k = 0; k < results.size(); ++k) {
+          const auto& [what, values] = results[k];
+          compare(values, expected, 0, 1e-5 * largest, what);
+          if (threads == 1)
+            by_one.push_back(values);
+          else
+            CHECK(values == by_one[k]);  // bit by bit
+        }
+      }
+    }
+  }
+  use_threads(available_processors());
+}
+
+TEST("weights_error") {
+  std::normal_distribution<double> normal;
+  for (const Weights& c : {Weights{"padding=1", {2, 64, 28, 28}, 64}, Weights{"padding=1", {8, 128, 7, 7}, 64}}) {
+    std::vector<Input> inputs;
+    const Op op = weights_op(c, inputs);
+    for (Input& input : inputs)
+      for (double& value : input.values) value = rounded(DType::f32, normal(generator()));
+    const Values expected = weights_of(op, inputs);
+    for (int i = 0; i < host::winograd_isas().count; ++i)
+      for (const auto& [what, values] :
+           run_winograd(*host::winograd_isas().list[i], op, inputs, host::list_winograd_weights)) {
+        const double error = relative_error(values, expected);
+        if (!(error > 0 && error < 2e-6)) std::fprintf(stderr, "%s: error %.2e\n", what.c_str(), error);
+        CHECK(error > 0);
+        CHECK(error < 2e-6);
+      }
+  }
+}
+
+TEST("weights_of_others") {
+  for (const char* attributes : {"stride=2", "dilation=2", "groups=2"}) {
+    std::vector<Input> inputs{random_input(DType::f32, {1, 16, 9, 9}),
+                              random_input(DType::f32, {16, std::string(attributes) == "groups=2" ? 8 : 16, 3, 3})};
+    inputs[1] = random_input(DType::f32, op_of("conv2d", attributes, inputs).out().shape);
+    const std::string text = std::string("kernel_size=[3,3] ") + attributes;
+    CandidateList list;
+    host::list_winograd_weights(op_of("conv2d_backward_weights", text.c_str(), inputs), *host::winograd_isas().list[0],
+                                list);
+    CHECK(list.candidates.empty());
+  }
+}
+
 // Relative to the norm of the result, for normally distributed data: the bound that winograd.cpp states.
 TEST("error") {
   const Case cases[] = {{"padding=1", {1, 64, 24, 24}, {64, 64, 3, 3}, false, false},
@@ -175,12 +287,7 @@ TEST("error") {
     const Values expected = convolution(op, inputs);
     for (int i = 0; i < host::winograd_isas().count; ++i)
       for (const auto& [what, values] : run_winograd(*host::winograd_isas().list[i], op, inputs)) {
-        double difference = 0, norm = 0;
-        for (size_t j = 0; j < values.size(); ++j) {
-          difference += (values[j] - expected[j]) * (values[j] - expected[j]);
-          norm += expected[j] * expected[j];
-        }
-        const double error = std::sqrt(difference / norm);
+        const double error = relative_error(values, expected);
         if (!(error > 0 && error < 3e-6)) std::fprintf(stderr, "%s: error %.2e\n", what.c_str(), error);
         CHECK(error > 0);
         CHECK(error < 3e-6);

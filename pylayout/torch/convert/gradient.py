@@ -123,6 +123,11 @@ def threshold_backward(call: Call, grad: Operand, x: Operand, threshold: float) 
     return call.pointwise([grad, x], "x1 <= s0 ? 0.0 : x0", [float(threshold)])
 
 
+@converter("hardtanh_backward.default")
+def hardtanh_backward(call: Call, grad: Operand, x: Operand, min_val: float, max_val: float) -> Operand:
+    return call.pointwise([grad, x], "x1 <= s0 || x1 >= s1 ? 0.0 : x0", [float(min_val), float(max_val)])
+
+
 @converter("hardshrink_backward.default", "softshrink_backward.default")
 def shrink_backward(call: Call, grad: Operand, x: Operand, lambd: float) -> Operand:
     return call.pointwise([grad, x], "x1 >= -s0 && x1 <= s0 ? 0.0 : x0", [float(lambd)])

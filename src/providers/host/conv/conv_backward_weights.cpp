@@ -1,6 +1,7 @@
 // Kind conv_backward_weights: the gradient of a convolution by its weights, in double, a loop; and what is faster.
 #include "providers/host/common/reference.h"
 #include "providers/host/conv/conv_candidates.h"
+#include "providers/host/conv/winograd.h"
 
 namespace pl::host {
 namespace {
@@ -58,6 +59,7 @@ struct Body {
 
 void list(const Op& op, CandidateList& out) {
   list_depthwise_backward_weights(op, out);
+  list_winograd_weights(op, *winograd_isas().list[0], out);
   const int spatial = int(op.attributes[attr::spatial]);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     Body body{op.in(0).with_layout(layout),

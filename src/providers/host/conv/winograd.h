@@ -80,12 +80,22 @@ struct WinogradKernels {
                        int tiles, int blocks, int panel);
   // Transforms back one tile, whose outputs begin at (y0, x0), and finishes it: bias, residual, activation.
   using Output = void (*)(const WinogradTarget& target, int y0, int x0, const float* m, int64_t m_point);
+  // Of the gradient by the weights (conv_backward_weights_winograd.cpp).
+  // sums[channel][lane] (+)= sum over tiles of v[tile][16] g[block][tile][16], for the 16 channels of a block of x and
+  // the lanes of a panel of the gradient.
+  using Gather = void (*)(const float* v, const float* g, int64_t g_block, float* sums, int tiles, int panel,
+                          bool accumulate);
+  // Transforms sums back for some channels of x: weights[channel][3 * 3][lane].
+  using Weights = void (*)(const float* sums, int64_t sums_point, float* weights, int channels, int lanes);
 
   Input input;
   Filter filter;
   Multiply multiply;
   Few few;
   Output output;
+  Input gradient;  // transforms tiles of a gradient, which begin at (y0, x0), in the place of windows
+  Gather gather;
+  Weights weights;
 };
 
 // Those that this processor can run, the best one first.
@@ -97,6 +107,8 @@ const WinogradIsas& winograd_isas();
 
 // Adds the candidates for a convolution, or a refusal where it is one of 3x3 that does not qualify.
 void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& out);
+// The same of the kind `conv_backward_weights`.
+void list_winograd_weights(const Op& op, const WinogradKernels& kernels, CandidateList& out);
 
 // Defined in winograd_<isa>.cpp; null where the processor or the compiler lacks the instruction set.
 const WinogradKernels* winograd_avx512();

@@ -481,7 +481,156 @@ void output(const WinogradTarget& target, int y0, int x0, const float* p, int64_
     output_block(target, offset + block * target.block, block, rows, columns, p + block * kLanes, point);
 }
 
-constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input, filter, multiply, few, output};
+// ---- the gradient by the weights: the transforms are those above, transposed ----
+
+// A: a row is (1, p, p^2, p^3), for infinity (0, 0, 0, 1).
+PL_WINOGRAD_INLINE void transform_gradient(const Vector (&y)[kTile], Vector (&p)[kWindow]) {
+  const Vector even_a = y[0] + a2 * y[2], odd_a = a * y[1] + (a * a2) * y[3];
+  const Vector even_b = y[0] + b2 * y[2], odd_b = b * y[1] + (b * b2) * y[3];
+  p[0] = y[0];
+  p[1] = even_a + odd_a;
+  p[2] = even_a - odd_a;
+  p[3] = even_b + odd_b;
+  p[4] = even_b - odd_b;
+  p[5] = y[3];
+}
+
+// G^T.
+PL_WINOGRAD_INLINE void transform_sums(const Vector (&u)[kWindow], Vector (&g)[kFilter]) {
+  constexpr float scale_a = 1 / (2 * a2 * (a2 - b2)), scale_b = 1 / (2 * b2 * (b2 - a2));
+  const Vector sum_a = u[1] + u[2], sum_b = u[3] + u[4];
+  g[0] = (1 / (a2 * b2)) * u[0] + (scale_a * sum_a + scale_b * sum_b);
+  g[1] = (scale_a * a) * (u[1] - u[2]) + (scale_b * b) * (u[3] - u[4]);
+  g[2] = (scale_a * a2) * sum_a + ((scale_b * b2) * sum_b + u[5]);
+}
+
+// A y A^T of one part of one block, where at(i, j) gives an element of y.
+template <class At>
+PL_WINOGRAD_INLINE void gradient_part(const At& at, float* v, int64_t v_point) {
+  Vector between[kWindow][kTile];  // A y
+#pragma GCC unroll 8
+  for (int j = 0; j < kTile; ++j) {
+    Vector y[kTile], t[kWindow];
+#pragma GCC unroll 8
+    for (int i = 0; i < kTile; ++i) y[i] = at(i, j);
+    transform_gradient(y, t);
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kWindow; ++i) {
+    Vector t[kWindow];
+    transform_gradient(between[i], t);
+#pragma GCC unroll 8
+    for (int j = 0; j < kWindow; ++j) store(v + j * v_point, t[j]);
+    v += kWindow * v_point;
+  }
+}
+
+PL_WINOGRAD_INLINE void gradient_whole(const float* corner, int64_t row, int64_t column, float* v, int64_t v_point) {
+  for (int part = 0; part < kParts; ++part, corner += kWidth, v += kWidth)
+    gradient_part([=](int i, int j) PL_WINOGRAD_LAMBDA { return load(corner + i * row + j * column); }, v, v_point);
+}
+
+// Tiles that reach beyond the image, and blocks with fewer than 16 channels in memory: by way of a copy.
+__attribute__((noinline)) void gradient_tail(const float* corner, int64_t row, int64_t column, int rows, int columns,
+                                             int lanes, float* v, int64_t v_point) {
+  float tile[kTile * kTile * kLanes] = {};
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j)
+      for (int part = 0; part < kParts; ++part)
+        store(tile + (i * kTile + j) * kLanes + part * kWidth, load_lanes(corner + i * row + j * column, lanes, part));
+  gradient_whole(tile, kTile * kLanes, kLanes, v, v_point);
+}
+
+void gradient(const WinogradSource& given, int y0, int x0, int tiles, float* v, int64_t v_point, int64_t v_block) {
+  const WinogradSource source = given;  // a copy: what is stored might otherwise be part of `given`
+  const int rows = source.h - y0 < kTile ? source.h - y0 : kTile;
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int x = x0 + tile * kTile;
+    const int columns = source.w - x < kTile ? source.w - x : kTile;
+    for (int block = 0; block < source.blocks; ++block) {
+      const float* corner = source.x + block * source.block + y0 * source.row + x * source.column;
+      float* to = v + tile * kLanes + block * v_block;
+      const int lanes = block + 1 < source.blocks ? kLanes : source.last_lanes;
+      if (rows == kTile && columns == kTile && lanes == kLanes)
+        gradient_whole(corner, source.row, source.column, to, v_point);
+      else
+        gradient_tail(corner, source.row, source.column, rows, columns, lanes, to, v_point);
+    }
+  }
+}
+
+// Rows channels of x times Vectors vectors of the gradient's.
+template <int Rows, int Vectors>
+void gather_rows(const float* v, const float* g, int64_t g_block, float* sums, int tiles, bool accumulate) {
+  Vector held[Rows][Vectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) held[r][j] = accumulate ? load(sums + (r * Vectors + j) * kWidth) : Vector{};
+  for (int tile = 0; tile < tiles; ++tile, v += kLanes, g += kLanes) {
+    Vector gradients[Vectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) gradients[j] = load(g + j / kParts * g_block + j % kParts * kWidth);
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 8
+      for (int j = 0; j < Vectors; ++j) held[r][j] += v[r] * gradients[j];
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) store(sums + (r * Vectors + j) * kWidth, held[r][j]);
+}
+
+template <int Blocks>
+void gather_panel(const float* v, const float* g, int64_t g_block, float* sums, int tiles, bool accumulate) {
+  constexpr int vectors = Blocks * kParts, most = PL_WINOGRAD_ROWS(vectors);
+  constexpr int calls = (kLanes + most - 1) / most, rows = (kLanes + calls - 1) / calls;
+  constexpr int last = kLanes - (calls - 1) * rows;
+  for (int call = 0; call + 1 < calls; ++call, v += rows, sums += rows * vectors * kWidth)
+    gather_rows<rows, vectors>(v, g, g_block, sums, tiles, accumulate);
+  gather_rows<last, vectors>(v, g, g_block, sums, tiles, accumulate);
+}
+
+void gather(const float* v, const float* g, int64_t g_block, float* sums, int tiles, int panel, bool accumulate) {
+  switch (panel) {
+    case 1: return gather_panel<1>(v, g, g_block, sums, tiles, accumulate);
+#if PL_WINOGRAD_PANEL == 4
+    case 2: return gather_panel<2>(v, g, g_block, sums, tiles, accumulate);
+    case 3: return gather_panel<3>(v, g, g_block, sums, tiles, accumulate);
+    case 4: return gather_panel<4>(v, g, g_block, sums, tiles, accumulate);
+#endif
+  }
+}
+
+// G^T sums G.
+void weights(const float* sums, int64_t sums_point, float* weights, int channels, int lanes) {
+  for (int channel = 0; channel < channels; ++channel, sums += lanes, weights += kFilter * kFilter * lanes)
+    for (int lane = 0; lane < lanes; lane += kWidth) {
+      Vector between[kFilter][kWindow];  // G^T sums
+#pragma GCC unroll 8
+      for (int j = 0; j < kWindow; ++j) {
+        Vector column[kWindow], t[kFilter];
+#pragma GCC unroll 8
+        for (int i = 0; i < kWindow; ++i) column[i] = load(sums + (i * kWindow + j) * sums_point + lane);
+        transform_sums(column, t);
+#pragma GCC unroll 4
+        for (int i = 0; i < kFilter; ++i) between[i][j] = t[i];
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < kFilter; ++i) {
+        Vector row[kFilter];
+        transform_sums(between[i], row);
+#pragma GCC unroll 4
+        for (int j = 0; j < kFilter; ++j) store(weights + (i * kFilter + j) * lanes + lane, row[j]);
+      }
+    }
+}
+
+constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input,    filter, multiply, few,
+                                      output,          gradient,          gather,   weights};
 
 #undef PL_WINOGRAD_INLINE
 #undef PL_WINOGRAD_LAMBDA
