@@ -24,7 +24,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kReached = 0.5;  // of the device's rate
+constexpr double kReached = 0.6;  // of the device's rate
 constexpr int64_t kMostPixels = 1 << 30;
 constexpr int kFewChannels = kLanes / 2;
 constexpr int64_t kTiles = 64;   // in a block; with 64 channels a piece reads 0.6 MB of gradients, within L2
