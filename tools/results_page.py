@@ -133,7 +133,7 @@ def gpu_models_table(record: Record) -> Table:
 
 
 def training_table(record: Record) -> Table:
-    """A row a network, with each engine's time of a step."""
+    """A row a network, with each engine's time of a step; a mean for each mode of math."""
     engines = list(dict.fromkeys(name for row in record["rows"] for name in row["ms"]))
     head = ["network", "batch", "math", "optimizer", *(f"{name.replace('torch', 'PyTorch')}, ms" for name in engines)]
     rows = [
@@ -142,8 +142,10 @@ def training_table(record: Record) -> Table:
         + [ratio(row.get("ratio"))]
         for row in record["rows"]
     ]
-    ratios = [row["ratio"] for row in record["rows"] if "ratio" in row]
-    rows.append(["geometric mean", *[""] * (len(head) - 1), f"**{ratio(mean(ratios))}**"])
+    of_groups = groups(record)
+    for name, ratios in of_groups.items():
+        of = f" of {name}" if len(of_groups) > 1 else ""
+        rows.append([f"geometric mean{of}", *[""] * (len(head) - 1), f"**{ratio(mean(ratios))}**"])
     return [*head, "ratio"], rows
 
 

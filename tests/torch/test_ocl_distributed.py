@@ -192,9 +192,12 @@ def _free_port() -> int:
         return found.getsockname()[1]
 
 
+# Where the package is: in the folder of its sources a program would find those before an installed package.
+ROOT = Path(pylayout.ocl.__file__).parents[2]
+
+
 def _environment() -> dict[str, str]:
-    root = Path(pylayout.ocl.__file__).parents[2]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
 def _two_processes(program: str, *arguments: str) -> None:
@@ -203,6 +206,7 @@ def _two_processes(program: str, *arguments: str) -> None:
         subprocess.Popen(
             [sys.executable, "-c", program, *arguments],
             env={**shared, "RANK": str(rank)},
+            cwd=ROOT,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -245,6 +249,7 @@ def test_training_goes_on_after_a_process_was_killed(where, mode, tmp_path):
         ],
         # A store for each life: in PyTorch's shared one, gloo finds the addresses of processes that are gone.
         env={**_environment(), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=500,
