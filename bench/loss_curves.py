@@ -7,8 +7,8 @@ All engines take --steps steps from the same weights, on --batches batches of ra
 network learns them by heart, so that rounding errors have time to grow. A reference does the same in double precision
 (PyTorch, eager). PyTorch sums in several orders: NCHW, channels last, and on the processor with one thread. An engine's
 `rms` is the root mean square, over all steps, of log(loss / loss of the reference); `last` the mean loss of the last
-tenth of the steps. The ratio is PyTorch's largest rms by pylayout's: above 1, the plan's curve lies within PyTorch's own
-spread. Rounding errors grow by chance, so that ratios near 1 say no more than that.
+tenth of the steps. The ratio is PyTorch's largest rms by pylayout's: above 1, the plan's curve lies within PyTorch's
+own spread. Rounding errors grow by chance, so that ratios near 1 say no more than that.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def curve(step: Step, options: argparse.Namespace) -> list[float]:
 
 
 def distance(losses: list[float], reference: list[float]) -> float:
-    logs = [math.log(max(a, LEAST_LOSS) / max(b, LEAST_LOSS)) for a, b in zip(losses, reference)]
+    logs = [math.log(max(a, LEAST_LOSS) / max(b, LEAST_LOSS)) for a, b in zip(losses, reference, strict=True)]
     return math.sqrt(statistics.fmean(each * each for each in logs))
 
 

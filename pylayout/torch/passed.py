@@ -72,9 +72,7 @@ class Passed:
         strides = ffi.NULL if carries else ffi.new("int64_t[]", tensor.stride())
         memory = ffi.cast("void *", tensor.data_ptr())
         code = dtype_of(NAMES[tensor.dtype]).code
-        check(
-            lib.pl_tensor_borrow(context(), code, rank, sizes, layout, strides, memory, ffi.NULL, ffi.NULL, made)
-        )
+        check(lib.pl_tensor_borrow(context(), code, rank, sizes, layout, strides, memory, ffi.NULL, ffi.NULL, made))
         return adopt(made[0])
 
     def moved(self, tensor: torch.Tensor, shape: Sequence[int], form: Form) -> torch.Tensor:

@@ -86,7 +86,7 @@ class Segment:
         return translator
 
     def _decide(self) -> bool:
-        """Take over in which layouts the plan gives what is passed. True: some are not for the device, so make it again."""
+        """Settle in which layouts the plan gives what is passed. True: it is to be made again, for others."""
         again = False
         for node, item in zip(self.outputs, self.plan.outputs, strict=True):
             passed = self.passed.get(node)

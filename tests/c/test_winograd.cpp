@@ -209,9 +209,15 @@ double relative_error(const Values& values, const Values& expected) {
 
 TEST("weights") {
   const Weights cases[] = {
-      {"padding=1", {1, 16, 8, 8}, 16},    {"padding=1", {2, 32, 14, 14}, 48},   {"padding=1", {3, 17, 7, 7}, 33},
-      {"", {1, 24, 5, 9}, 24},             {"padding=[2,0,1,3]", {1, 16, 6, 4}, 31}, {"padding=2", {1, 40, 3, 5}, 80},
-      {"padding=7", {1, 16, 2, 1}, 16},    {"", {2, 16, 3, 3}, 16},              {"padding=1", {1, 9, 1, 37}, 112},
+      {"padding=1", {1, 16, 8, 8}, 16},
+      {"padding=1", {2, 32, 14, 14}, 48},
+      {"padding=1", {3, 17, 7, 7}, 33},
+      {"", {1, 24, 5, 9}, 24},
+      {"padding=[2,0,1,3]", {1, 16, 6, 4}, 31},
+      {"padding=2", {1, 40, 3, 5}, 80},
+      {"padding=7", {1, 16, 2, 1}, 16},
+      {"", {2, 16, 3, 3}, 16},
+      {"padding=1", {1, 9, 1, 37}, 112},
       {"padding=1", {5, 70, 17, 19}, 150},  // blocks of tiles, panels, and pieces of x that are cut
       {"padding=1", {1, 8, 66, 65}, 8},
   };

@@ -1,6 +1,7 @@
 """The device ocl under torch.compile and automatic mixed precision."""
 
 import copy
+import functools
 
 import pytest
 
@@ -34,6 +35,29 @@ def test_compiled_inference_on_the_device():
         torch.testing.assert_close(fast(x.to(OCL)).cpu(), here(x), rtol=1e-4, atol=1e-4)
     graph = pylayout.torch.report().graphs[-1]
     assert len(graph.plans) == 1 and graph.left == () and graph.plans[0].device == "opencl:0"
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "nChw16c"])
+def test_what_forward_keeps_lies_as_its_plan_has_it(layout, monkeypatch):
+    """But in blocks, of which the device's tensors have no strides."""
+    import pylayout.torch
+    from pylayout.torch import segment
+
+    monkeypatch.setattr(segment, "compile", functools.partial(segment.compile, layout=layout, tune="off"))
+    torch.manual_seed(0)
+    here = small_network()
+    there = copy.deepcopy(here).to(OCL)
+    x = numbers(4, 3, 12, 12)
+    pylayout.torch.reset()
+    made, expected = _compiled(there)(x.to(OCL)), here(x)
+    torch.testing.assert_close(made.cpu(), expected, rtol=1e-4, atol=1e-4)
+    made.square().sum().backward()
+    expected.square().sum().backward()
+    for mine, theirs in zip(there.parameters(), here.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad.cpu(), theirs.grad, rtol=1e-3, atol=1e-3)
+    forward, backward = (graph.plans[0] for graph in pylayout.torch.report().graphs)
+    for items in (forward.outputs, backward.inputs):
+        assert "NHWC" in [item["layout"] for item in items], items
 
 
 def test_compiled_for_all_sizes_on_the_device():

@@ -431,6 +431,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "threshold_backward.default": [(r(5, 7), r(5, 7), 0), (r(2, 8, 7, 6), IMAGE, 0.5)],
     "hardshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
+    "hardtanh_backward.default": [(r(5, 7), r(5, 7), -0.5, 0.7)],
     "softshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
     "nll_loss_backward.default": [
         (r(1)[0], r(5, 7), i(7, 5), None, 1, -100, torch.tensor(5.0)),

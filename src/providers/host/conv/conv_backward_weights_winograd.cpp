@@ -1,5 +1,5 @@
-// Candidates of kind conv_backward_weights by Winograd's algorithm: the gradient of a 3x3 convolution of stride 1 by its
-// weights.
+// Candidates of kind conv_backward_weights by Winograd's algorithm: the gradient of a 3x3 convolution of stride 1 by
+// its weights.
 //
 // A tile of 4 x 4 outputs y is A^T [(G g G^T) * (B^T d B)] A (winograd.h).  The same three matrices, each in another
 // place, give what the tile adds to the gradient by the filter g, where y now holds the gradient by the outputs:
@@ -7,9 +7,10 @@
 // For each of the 36 points the sum over tiles is a product of matrices, channels of x times tiles times channels of y:
 // a quarter of the multiplications of the definition.
 //
-// A block of tiles of x and y is transformed by all threads together.  Then each takes pieces of the sums, some channels
-// of x by a panel of y's, for all points, and after the last block it transforms them back.  Where there is one block,
-// a piece's sums stay in the second-level cache.  All is summed in the same order whatever the number of threads.
+// A block of tiles of x and y is transformed by all threads together.  Then each takes pieces of the sums, some
+// channels of x by a panel of y's, for all points, and after the last block it transforms them back.  Where there is
+// one block, a piece's sums stay in the second-level cache.  All is summed in the same order whatever the number of
+// threads.
 //
 // Error, relative to the L2 norm of the result, for normally distributed data: 0.5e-6 to 1.5e-6
 // (tests/c/test_winograd.cpp).  A NaN or an infinity in x or y reaches every weight of its channel.
@@ -27,8 +28,8 @@ namespace {
 constexpr double kReached = 0.6;  // of the device's rate
 constexpr int64_t kMostPixels = 1 << 30;
 constexpr int kFewChannels = kLanes / 2;
-constexpr int64_t kTiles = 64;   // in a block; with 64 channels a piece reads 0.6 MB of gradients, within L2
-constexpr int64_t kBlocks = 2;   // of channels of x, in a piece of the sums: 295 KB with a panel of 64 lanes
+constexpr int64_t kTiles = 64;  // in a block; with 64 channels a piece reads 0.6 MB of gradients, within L2
+constexpr int64_t kBlocks = 2;  // of channels of x, in a piece of the sums: 295 KB with a panel of 64 lanes
 constexpr int kTaps = kFilter * kFilter;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -106,8 +107,7 @@ class Body {
         for (int64_t piece = items * rank / team; piece < items * (rank + 1) / team; ++piece) {
           float* own = sums + (blocks() > 1 ? piece : rank) * of_piece;
           add(piece, v, g, own, int(count), block > 0);
-          if (block + 1 == blocks())
-            finish(piece, own, made + rank * kBlocks * kLanes * kTaps * lanes_, weights);
+          if (block + 1 == blocks()) finish(piece, own, made + rank * kBlocks * kLanes * kTaps * lanes_, weights);
         }
         if (block + 1 == blocks()) break;  // the last wait is the parallel region's own
 #pragma omp barrier
@@ -149,9 +149,8 @@ class Body {
       for (int64_t block = first; block < end; ++block)
         kernels_.gather(v + point * x_.v_point + block * x_.v_block,
                         g + point * gradient_.v_point + panel * kernels_.panel_blocks * gradient_.v_block,
-                        gradient_.v_block,
-                        sums + point * sums_point_ + (block - first) * kLanes * in_panel * kLanes, count, in_panel,
-                        accumulate);
+                        gradient_.v_block, sums + point * sums_point_ + (block - first) * kLanes * in_panel * kLanes,
+                        count, in_panel, accumulate);
   }
 
   void finish(int64_t piece, const float* sums, float* made, float* weights) const {
