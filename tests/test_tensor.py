@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pylayout as pl
+from pylayout import ops
 
 pytestmark = pytest.mark.usefixtures("untuned")  # values are in question, not which implementation wins
 
@@ -186,6 +187,23 @@ def test_write_replaces_the_values(device, rng):
     numpy.testing.assert_array_equal(x.to(layout="NHWC").numpy(), values)
     with pytest.raises(ValueError, match="shape"):
         x.write(values[0])
+
+
+@pytest.mark.parametrize("how", ["whole", "part"])
+def test_a_copy_that_was_given_may_be_written_to(device, rng, how):
+    """What it was made of keeps it too, for ops that want its layout."""
+    x = pl.asarray(rng.standard_normal((2, 8, 6, 6), "float32"), device=device)
+    wanted = numpy.array(ops.relu(x, layout="NHWC"))
+    there = x.to(layout="NHWC")
+    if how == "whole":
+        there.write(pl.asarray(numpy.full((2, 8, 6, 6), 5, "float32"), device=device))
+    else:
+        there[:, 2:5].write(numpy.full((2, 3, 6, 6), 7, "float32"))
+    assert abs(numpy.asarray(there)).max() >= 5
+    again = x.to(layout="NHWC")
+    numpy.testing.assert_array_equal(again, x)
+    numpy.testing.assert_array_equal(ops.relu(x, layout="NHWC"), wanted)
+    numpy.testing.assert_array_equal(ops.relu(again), wanted)
 
 
 def test_clone_pickle_copy(device, rng):

@@ -27,6 +27,11 @@ TensorRef Tensor::find_copy(const TensorDesc& desc, const Device& device) const 
 }
 
 std::vector<Tensor::Copy>::iterator Tensor::place_of(const TensorDesc& desc, const Device& device) const {
+  for (size_t i = copies_.size(); i-- > 0;) {
+    if (!copies_[i].is_changed()) continue;
+    copies_hash_.fetch_sub(copies_[i].tensor->hash(), std::memory_order_relaxed);
+    copies_.erase(copies_.begin() + long(i));
+  }
   return std::find_if(copies_.begin(), copies_.end(), [&](const Copy& copy) {
     return &copy.tensor->device() == &device && same_memory(copy.tensor->desc(), desc);
   });
@@ -55,7 +60,8 @@ std::vector<TensorRef> Tensor::copies() const {
   std::lock_guard<std::mutex> guard(copies_lock_);
   if (copies_version_ != buffer_->version()) return {};
   std::vector<TensorRef> valid;
-  for (const Copy& copy : copies_) valid.push_back(copy.tensor);
+  for (const Copy& copy : copies_)
+    if (!copy.is_changed()) valid.push_back(copy.tensor);
   return valid;
 }
 
@@ -110,7 +116,8 @@ void Tensor::add_copy(TensorRef copy, uint64_t version) const {
   if (!keep_only(version)) return;
   if (place_of(copy->desc(), copy->device()) != copies_.end()) return;
   copies_hash_.fetch_add(copy->hash(), std::memory_order_relaxed);  // a sum: the order of arrival is irrelevant
-  copies_.push_back({std::move(copy), false});
+  const uint64_t own = copy->buffer()->version();
+  copies_.push_back({std::move(copy), own, false});
 }
 
 void Tensor::drop_others(const Device& device, const TensorDesc& copy, const std::string& form, uint64_t season) const {

@@ -34,7 +34,7 @@ class Tensor {
   Device& device() const { return buffer_->device(); }
   uint64_t hash() const { return hash_; }  // of desc and device
 
-  // A copy of this tensor, as `desc` on `device`, made earlier and still valid (same storage version), or null.
+  // A copy of this tensor, as `desc` on `device`, made earlier and still valid (neither storage was changed), or null.
   TensorRef find_copy(const TensorDesc& desc, const Device& device) const;
   // All valid copies, for the choice of the cheapest source.
   std::vector<TensorRef> copies() const;
@@ -74,8 +74,11 @@ class Tensor {
   bool is_steady() const;
   struct Copy {
     TensorRef tensor;
-    bool found;  // by find_copy
+    uint64_t version;  // of its own storage: whoever was given it may have written to it
+    bool found;        // by find_copy
+    bool is_changed() const { return tensor->buffer()->version() != version; }
   };
+  // With copies_lock_ held.  Forgets what has been changed.
   std::vector<Copy>::iterator place_of(const TensorDesc& desc, const Device& device) const;
 
   TensorDesc desc_;
