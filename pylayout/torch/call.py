@@ -172,8 +172,8 @@ class Call:
         if not isinstance(node, Node) or not node.args or not isinstance(node.args[0], Node):
             return None
         source, *how = node.args
-        rank = source.meta["val"].ndim  # type: ignore[union-attr]
-        if rank < 2 or not _swaps_last_two(str(node.target), how, rank):
+        value = source.meta.get("val")  # type: ignore[union-attr]
+        if not isinstance(value, torch.Tensor) or not _swaps_last_two(str(node.target), how, value.ndim):
             return None
         found = self._lookup(source)  # type: ignore[arg-type]
         return found if isinstance(found, Value) else None
@@ -183,6 +183,8 @@ def _swaps_last_two(op: str, how: Sequence[Any], rank: int) -> bool:
     """Whether an op, with these arguments behind its tensor of that rank, transposes the last two dimensions."""
     if op == "aten.t.default":
         return rank == 2
+    if rank < 2:
+        return False
     if op == "aten.permute.default" and how:
         return [dim % rank for dim in how[0]] == [*range(rank - 2), rank - 1, rank - 2]
     return op == "aten.transpose.int" and len(how) == 2 and {dim % rank for dim in how} == {rank - 2, rank - 1}
