@@ -32,6 +32,11 @@ def _once(high: int, *shape: int) -> torch.Tensor:
     return torch.rand(shape[0], high, *shape[2:], generator=_generator).argsort(1)[:, : shape[1]]
 
 
+def _halves(*shape: int) -> torch.Tensor:
+    """Small whole numbers, of which sums are exact."""
+    return (i(7, *shape) - 3).bfloat16()
+
+
 X = r(2, 3, 4)
 A, B = r(2, 5, 3), r(2, 4, 3)
 ENDS = torch.tensor([4, 4, 9], dtype=torch.int32)  # of groups of 9 rows
@@ -141,10 +146,9 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "bmm.default": [(r(2, 3, 4), r(2, 4, 5))],
     "_grouped_mm.default": [
-        (r(9, 8), r(3, 8, 4), ENDS),
-        (r(9, 8), r(3, 4, 8).mT, ENDS),
-        (r(8, 9), r(9, 4), ENDS),
-        (r(9, 8).T, r(9, 4), ENDS),
+        (_halves(9, 16), _halves(3, 16, 8), ENDS),
+        (_halves(9, 16), _halves(3, 8, 16).mT, ENDS),
+        (_halves(9, 16).T, _halves(9, 8), ENDS),
     ],
     "transformers.grouped_mm_fallback.default": [(r(9, 6), r(3, 6, 4), ENDS.long()), (r(9, 6), r(3, 4, 6).mT, ENDS)],
     "transformers.grouped_mm_fallback_backward.default": [(r(9, 6), r(3, 6, 4), ENDS, r(9, 4))],

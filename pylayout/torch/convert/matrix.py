@@ -55,7 +55,7 @@ def bmm(call: Call, a: Operand, b: Operand) -> Operand:
     return made
 
 
-def _by_groups(call: Call, x: Operand, weight: Operand, ends: Operand) -> Operand:
+def _by_groups(call: Call, x: Operand, weight: Operand, ends: Any) -> Operand:
     """Rows times the matrices of their groups; `weight` is the call's second argument."""
     matrices = call.transposed(1)
     made: Operand = call.op(
