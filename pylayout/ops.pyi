@@ -2085,6 +2085,64 @@ def group_norm_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def grouped_mm(
+    x: Value,
+    weight: Input | Value,
+    offsets: Input | Value,
+    transpose_weight: bool = False,
+) -> Value: ...
+@overload
+def grouped_mm(
+    x: Input | Value,
+    weight: Value,
+    offsets: Input | Value,
+    transpose_weight: bool = False,
+) -> Value: ...
+@overload
+def grouped_mm(
+    x: Input | Value,
+    weight: Input | Value,
+    offsets: Value,
+    transpose_weight: bool = False,
+) -> Value: ...
+@overload
+def grouped_mm(
+    x: Input,
+    weight: Input,
+    offsets: Input,
+    transpose_weight: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def grouped_mm_backward_weights(
+    x: Value,
+    grad: Input | Value,
+    offsets: Input | Value,
+) -> Value: ...
+@overload
+def grouped_mm_backward_weights(
+    x: Input | Value,
+    grad: Value,
+    offsets: Input | Value,
+) -> Value: ...
+@overload
+def grouped_mm_backward_weights(
+    x: Input | Value,
+    grad: Input | Value,
+    offsets: Value,
+) -> Value: ...
+@overload
+def grouped_mm_backward_weights(
+    x: Input,
+    grad: Input,
+    offsets: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def gru(
     x: Value,
     w: Input | Value,

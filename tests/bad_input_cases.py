@@ -146,6 +146,36 @@ CASES = {
     "prelu": (lambda: ops.prelu(ones(*X), ones(3)), SHAPE, "prelu: weight has 3 values, expected 1 or 4"),
     "concat": (lambda: ops.concat([ones(2, 3), ones(3, 3)], 1), SHAPE, r"concat: tensors\[1\].shape is \(3, 3\)"),
     "concat of ranks": (lambda: ops.concat([ones(2, 3), ones(3)]), SHAPE, r"concat: tensors\[1\] has rank 1"),
+    "grouped_mm columns": (
+        lambda: ops.grouped_mm(ones(4, 3), ones(2, 5, 6), ones(2, dtype="int32")),
+        SHAPE,
+        r"grouped_mm: weight.shape is \(2, 5, 6\), expected 3 \(columns of x\) at dimension 1",
+    ),
+    "grouped_mm columns of a transposed weight": (
+        lambda: ops.grouped_mm(ones(4, 3), ones(2, 3, 6), ones(2, dtype="int32"), transpose_weight=True),
+        SHAPE,
+        r"grouped_mm: weight.shape is \(2, 3, 6\), expected 3 \(columns of x\) at dimension 2",
+    ),
+    "grouped_mm offsets": (
+        lambda: ops.grouped_mm(ones(4, 3), ones(2, 3, 6), ones(3, dtype="int32")),
+        SHAPE,
+        r"grouped_mm: offsets.shape is \(3,\), expected \(2,\) \(weight.groups\)",
+    ),
+    "grouped_mm offsets that do not ascend": (
+        lambda: ops.grouped_mm(ones(4, 3), ones(2, 3, 6), np.array([3, 2], "int32")),
+        ARGUMENT,
+        "grouped_mm: offsets is 2 at element 1, expected 3 to 4",
+    ),
+    "grouped_mm offsets beyond the rows": (
+        lambda: ops.grouped_mm(ones(4, 3), ones(2, 3, 6), np.array([3, 5], "int64")),
+        ARGUMENT,
+        "grouped_mm: offsets is 5 at element 1, expected 3 to 4",
+    ),
+    "grouped_mm_backward_weights rows": (
+        lambda: ops.grouped_mm_backward_weights(ones(4, 3), ones(5, 6), ones(2, dtype="int32")),
+        SHAPE,
+        r"grouped_mm_backward_weights: grad.rows is 5, expected 4 \(rows of x\)",
+    ),
     "gather": (
         lambda: ops.gather(ones(2, 3), 1, ones(3, 1, dtype="int64")),
         SHAPE,

@@ -19,6 +19,8 @@ BY = {
     "scatter_nd": {"x", "src"},
     "grid_sample": {"x", "grid"},
     "roi_align": {"x"},
+    "grouped_mm": {"x", "weight"},
+    "grouped_mm_backward_weights": {"x", "grad"},
     "selective_scan": {"u", "delta", "a", "b", "c"},
 }
 # Calls whose results have no corners.

@@ -35,7 +35,7 @@ FAMILIES = [
     (
         "matrix",
         "Matrix products and attention",
-        ["linear", "matmul", "attention", "rotary_embedding", "selective_scan", "composed:einsum"],
+        ["linear", "matmul", "grouped_mm", "attention", "rotary_embedding", "selective_scan", "composed:einsum"],
     ),
     (
         "pooling",
@@ -108,6 +108,7 @@ FAMILIES = [
         "Training: gradients, losses, steps",
         [
             "conv_backward_weights",
+            "grouped_mm_backward_weights",
             "batch_norm_training",
             "batch_norm_backward",
             "layer_norm_backward",

@@ -20,6 +20,8 @@
 // and WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
 // With STACKED 1 there is a product for each g: SRC and WEI have g in the place of d, with any stride, DST
 // and RES are stacks of dense results, and o counts within one of them.
+// With GROUPED 1 groups of positions, which follow each other as the tensor OFF says (matmul/grouped_rows.clh), have
+// weights of their own: WEI has the group in the place of d. Positions of no group are zero.
 // With SCATTERED 1 positions of DST do not follow each other (common/scattered.clh); there is no RES then.
 // Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g, or the phase; 2 the
 // part of the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
@@ -78,6 +80,10 @@
 #define STACKED 0  // 1: each group has tensors of its own, a stack of them along dimension 2: 0, 1
 #endif
 
+#ifndef GROUPED
+#define GROUPED 0  // 1: weights are those of the group of a position: 0, 1
+#endif
+
 #ifndef PHASES
 #define PHASES 1  // more: each group is a convolution of the same tensors whose windows begin elsewhere: 1, 2, 4, 8
 #endif
@@ -85,6 +91,16 @@
 #if STACKED && DEPTH
 #error "a stack lies where planes would"
 #endif
+#if GROUPED
+#if !POINTWISE || STACKED || PARTS || PHASES > 1 || DEPTH || SCATTERED || POSITIONS
+#error "groups are of positions in order"
+#endif
+#include "matmul/grouped_rows.clh"
+#define ROWS_END m_end
+#else
+#define ROWS_END pixels
+#endif
+
 #if PHASES > 1
 #if STACKED || PARTS
 #error "phases are neither stacks nor parts"
@@ -113,7 +129,11 @@ typedef struct {
 #define GROUP_ROW ((idx_t)0)
 #else
 #define GROUP_SRC(n, c, z, y, x) SRC_OFFSET(n, group * ic + (c), z, y, x)
+#if GROUPED
+#define GROUP_WEI (WEI_BASE + m_group * WEI_STRIDE(2))
+#else
 #define GROUP_WEI WEI_BASE
+#endif
 #define GROUP_COLUMN (group * oc_per_group)
 #define GROUP_ROW ((idx_t)0)
 #define ALL_ROWS ((size_t)pixels)
@@ -148,7 +168,7 @@ typedef struct {
     AT_SLOT(left_copies[(j) % LEFT_WAYS], (to)*TILE_SLOTS + (j) / LEFT_WAYS * (LEFT_WAYS * LEFT_APART * CHUNKS))
 #if ROWS_IN_ORDER  // what is an array otherwise is little arithmetic
 #define LEFT_FROM(j) (base + (j) * (LEFT_APART * SRC_DIM(1)) + left_at)
-#define LEFT_THERE(j) (first + LEFT_ROW(j) < pixels ? LEFT_BYTES : 0)
+#define LEFT_THERE(j) (first + LEFT_ROW(j) < ROWS_END ? LEFT_BYTES : 0)
 #else
 #define LEFT_FROM(j) (base[j] + left_at)
 #define LEFT_THERE(j) left_bytes[j]
@@ -336,6 +356,9 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 #if PHASES > 1
                   , const phases_arg phases
 #endif
+#if GROUPED
+                  , TENSOR_IN(OFF, off)
+#endif
 ) {
     __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0), piece = item % CHUNKS;
@@ -344,11 +367,29 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const idx_t ic = LEFT_PARTS == 1 ? wei_ic : SRC_DIM(1) / (STACKED || PHASES > 1 ? 1 : (idx_t)get_num_groups(1));
     const idx_t taps = TAPS_OF(window);
     const idx_t row_weights = taps * wei_ic;
-    const int tiles_n = (int)((oc_per_group + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
+#if GROUPED
+    const int tiles_m = (int)(pixels / TILE_M + OFF_DIM(0) + 1);
+#else
+    const int tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
+#endif
+    const int tiles_n = (int)((oc_per_group + TILE_N - 1) / TILE_N);
     const int super = (int)get_group_id(0) / (SUPER_M * tiles_n), in_super = (int)get_group_id(0) % (SUPER_M * tiles_n);
     const int super_rows = min(SUPER_M, tiles_m - super * SUPER_M);
-    const idx_t first = (idx_t)(super * SUPER_M + in_super % super_rows) * TILE_M;
+    const int tile_m = super * SUPER_M + in_super % super_rows;
+#if GROUPED
+    TILE_OF_SLOT(tile_m, TILE_M, pixels)
+    const idx_t first = m0;
+#else
+    const idx_t first = (idx_t)tile_m * TILE_M;
+#endif
     const idx_t o0 = GROUP_COLUMN + (idx_t)(in_super / super_rows) * TILE_N, o_end = GROUP_COLUMN + oc_per_group;
+#if GROUPED  // all work-items leave, or none
+    if (m_group == OFF_DIM(0))
+        for (int e = item; e < TILE_M * TILE_N; e += MMA_GROUP)
+            if (first + e / TILE_N < m_end && o0 + e % TILE_N < o_end)
+                STORE(DST, dst, DST_BASE + (first + e / TILE_N) * DST_DIM(1) + o0 + e % TILE_N, 0.0f);
+    if (m_group == OFF_DIM(0) || first >= m_end) return;
+#endif
 
 #if POSITIONS
     const int all_steps = (int)((taps + CHUNKS - 1) / CHUNKS);
@@ -391,7 +432,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         const idx_t top = at.h * window.stride[1] - WINDOW_BEGIN(1), left = at.w * window.stride[2] - WINDOW_BEGIN(2);
         base[j] = GROUP_SRC(at.n, 0, 0, 0, 0) + PLACES_APART(SRC, front, top, left);
 #if POINTWISE
-        left_bytes[j] = q < pixels ? LEFT_BYTES : 0;
+        left_bytes[j] = q < ROWS_END ? LEFT_BYTES : 0;
 #else
         d0[j] = front;
         h0[j] = q < pixels ? top : SRC_DIM(3);
@@ -452,7 +493,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 
     __local float* staged = (__local float*)tiles;
     // No strip of this work-item lies outside; where its strips are below each other others' may.
-    const bool whole = STAGED_STRIPS % MMA_GROUP == 0 && first + TILE_M <= pixels &&
+    const bool whole = STAGED_STRIPS % MMA_GROUP == 0 && first + TILE_M <= ROWS_END &&
                        (MMA_GROUP % STRIPS_ACROSS == 0 ? o0 + STRIP_COLUMN(0) < o_end : o0 + TILE_N <= o_end);
     // Blocks of rows of all warps, one after the other; what follows is there once.
     _Pragma("unroll 1") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
@@ -466,7 +507,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 #if !MMA_IS_EXACT
         _Pragma("unroll 1") for (int e = 0; e < SHARE; ++e) {
             const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
-            if (!IS_STRIP(e) || q >= pixels || o >= o_end || IS_FINITE(STAGED_STRIP(e))) continue;
+            if (!IS_STRIP(e) || q >= ROWS_END || o >= o_end || IS_FINITE(STAGED_STRIP(e))) continue;
             const place_t at = POSITION_IN(DST, q);
             float again[FINISHED] = {0.0f};
             for (int step = first_step * AGAIN; step < (first_step + steps) * AGAIN; ++step) {
@@ -502,7 +543,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         const int share = whole ? 0 : SHARE;
         _Pragma("unroll 1") for (int e = 0; e < share; ++e) {
             const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
-            if (!IS_STRIP(e) || q >= pixels || o >= STORED_END) continue;
+            if (!IS_STRIP(e) || q >= ROWS_END || o >= STORED_END) continue;
 #if DST_BLOCK(1) > 1
             if (o >= o_end) {
                 STORE_ZEROS(PLACE(e));

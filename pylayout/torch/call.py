@@ -167,18 +167,27 @@ class Call:
         return self._reshaped.get(x._id, x)
 
     def transposed(self, place: int) -> Operand | None:
-        """What an argument is the transpose of two dimensions of, where it was made so."""
+        """What an argument is the transpose of the last two dimensions of, where it was made so."""
         node = self.node.args[place]
-        if not isinstance(node, Node):
+        if not isinstance(node, Node) or not node.args or not isinstance(node.args[0], Node):
             return None
-        source = node.args[0] if node.args else None
-        name = str(node.target)
-        if name == "aten.t.default" or (
-            name == "aten.permute.default" and len(node.args) > 1 and list(node.args[1]) in ([1, 0], [-1, 0], [-1, -2])  # type: ignore[arg-type]
-        ):
-            found = self._lookup(source) if isinstance(source, Node) else None
-            return found if isinstance(found, Value) else None
-        return None
+        source, *how = node.args
+        value = source.meta.get("val")  # type: ignore[union-attr]
+        if not isinstance(value, torch.Tensor) or not _swaps_last_two(str(node.target), how, value.ndim):
+            return None
+        found = self._lookup(source)  # type: ignore[arg-type]
+        return found if isinstance(found, Value) else None
+
+
+def _swaps_last_two(op: str, how: Sequence[Any], rank: int) -> bool:
+    """Whether an op, with these arguments behind its tensor of that rank, transposes the last two dimensions."""
+    if op == "aten.t.default":
+        return rank == 2
+    if rank < 2:
+        return False
+    if op == "aten.permute.default" and how:
+        return [dim % rank for dim in how[0]] == [*range(rank - 2), rank - 1, rank - 2]
+    return op == "aten.transpose.int" and len(how) == 2 and {dim % rank for dim in how} == {rank - 2, rank - 1}
 
 
 def part_of(size: Any, start: Any, end: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import torch
 
 from .fast_paths import encoder_layer, multi_head_attention
 
-__all__ = ["COMPOSED", "for_export"]
+__all__ = ["COMPOSED"]
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -94,29 +94,3 @@ COMPOSED: dict[Any, Callable[..., Any]] = {
     aten._native_multi_head_attention.default: multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
 }
-
-
-def _grouped_product(x: Tensor, weight: Tensor, offs: Tensor) -> Tensor:
-    """Rows of x, sorted by groups, each by its group's matrix; `offs`: where groups end. What is in none gives zero.
-
-    With fewer rows than groups the matrices of these rows are taken, else all rows are multiplied by all matrices.
-    """
-    places = torch.arange(x.shape[0], device=x.device)
-    group = (places[:, None] >= offs).sum(1)
-    inside = (group < weight.shape[0])[:, None]
-    group = group.clamp(max=weight.shape[0] - 1)
-    if isinstance(x.shape[0], int) and x.shape[0] < weight.shape[0]:
-        made = torch.bmm(x[:, None], weight.index_select(0, group))[:, 0]
-    else:
-        every = torch.matmul(x, weight)
-        made = every.gather(0, group[None, :, None].expand(1, -1, every.shape[2]))[0]
-    return torch.where(inside, made, 0)
-
-
-def for_export() -> dict[Any, Callable[..., Any]]:
-    """What exported modules need besides: their plans run without PyTorch, whose loop over groups computes less."""
-    found = dict(COMPOSED)
-    experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)  # where transformers is imported
-    if experts is not None:
-        found[experts.default] = _grouped_product
-    return found

@@ -16,7 +16,7 @@ from ..errors import ArgumentTypeError, UnsupportedError
 from ..graph import Graph
 from ..late import LateGraph
 from ..tensor import Tensor
-from .compositions import for_export
+from .compositions import COMPOSED
 from .fold import folded
 from .registry import converters, name_of
 from .specialise import copied, present
@@ -180,7 +180,7 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
         kept = {name for name, found in converters().items() if found.keeps}
         for op in [op for op in table if name_of(op) in kept]:
             table.pop(op)  # type: ignore[no-untyped-call]
-        table.update(for_export())  # type: ignore[no-untyped-call]
+        table.update(COMPOSED)  # type: ignore[no-untyped-call]
         for op in _RECURRENT:
             nodes = [node for node in program.graph.nodes if node.target is op]
             if all(map(_is_layer, nodes)):  # kept as it is: else PyTorch writes each step out

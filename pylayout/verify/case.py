@@ -165,6 +165,8 @@ class Case:
             return int(np.prod(shape[1:]))
         if self.op == "matmul" and name == "b":
             return shape[-1] if self.attributes.get("transpose_b") or len(shape) == 1 else shape[-2]
+        if self.op == "grouped_mm" and name == "weight":
+            return shape[2 if self.attributes.get("transpose_weight") else 1]
         if self.op.split("_")[0] in ("lstm", "gru", "rnn") and name in ("w", "r"):
             return shape[2]
         return 1
@@ -179,6 +181,9 @@ class Case:
         if name == "target":
             classes = (parse_spec(self.inputs[0]) or ("", (1, 1)))[1][1]
             return rng.integers(0, classes, shape).astype(kind)
+        if name == "offsets":  # where groups of rows end
+            rows = (parse_spec(self.inputs[0]) or ("", (0, 0)))[1][0]
+            return np.sort(rng.integers(0, rows + 1, shape)).astype(kind)
         if name == "images":
             return rng.integers(0, self._images()[0], shape).astype(kind)
         if self.op == "scatter_nd" and name == "index":

@@ -189,6 +189,21 @@ def _matmul(rng: Generator) -> Case | None:
     return Case("matmul", tuple(inputs), attributes, "", "random")
 
 
+def _grouped(rng: Generator) -> Case | None:
+    groups, rows = int(rng.choice([1, 2, 5, 8, 16, 33])), int(rng.choice([1, 2, 7, 16, 33, 64, 100, 257, 512]))
+    k, n = _channels(rng, 0.4), _channels(rng, 0.4)
+    if 2.0 * rows * k * n > _FLOPS or groups * k * n > _ELEMENTS:
+        return None
+    dtype, offsets = _dtype(rng), _spec(str(rng.choice(["s32", "s64"])), groups)
+    if _chance(rng, 0.4):
+        inputs = (_spec(dtype, rows, k), _spec(dtype, rows, n), offsets)
+        return Case("grouped_mm_backward_weights", inputs, {}, "", "random")
+    transposed = _chance(rng, 0.5)
+    weight = _spec(dtype, groups, *((n, k) if transposed else (k, n)))
+    attributes = {"transpose_weight": True} if transposed else {}
+    return Case("grouped_mm", (_spec(dtype, rows, k), weight, offsets), attributes, "", "random")
+
+
 def _attention(rng: Generator) -> Case | None:
     heads = int(rng.choice([1, 2, 8, 12, 16]))
     queries = int(rng.choice([1, 7, 16, 49, 64, 77, 127, 197, 256, 384, 512]))
@@ -509,6 +524,7 @@ FAMILIES: dict[str, tuple[float, Callable[[Generator], Case | None]]] = {
     "conv_transpose": (5, lambda rng: _conv(rng, True)),
     "linear": (3, _linear),
     "matmul": (2, _matmul),
+    "grouped": (1, _grouped),
     "attention": (2, _attention),
     "norm": (2, _norm),
     "softmax": (1, _softmax),

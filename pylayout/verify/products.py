@@ -66,7 +66,7 @@ class _Products(Reference):
             own_rows, row = np.unique(rows[members], return_inverse=True)
             own_columns, column = np.unique(columns[members], return_inverse=True)
             left, right = self.factors(int(groups[members[0]]), own_rows, own_columns)
-            terms = left.shape[1]
+            terms = max(terms, left.shape[1])
             total[members] = (left.astype(np.float64) @ right.astype(np.float64).T)[row, column]
             squares[members] = ((left * left) @ (right * right).T)[row, column]
         return total, squares, terms
@@ -257,6 +257,38 @@ class MatrixProduct(_Products):
         budget = _MOST_PRODUCTS / max(1, terms * len(columns) * len(groups))
         rows = spread(self.m, int(max(8, min(_ROWS, budget))), rng)
         where: Array = (groups[:, None, None] * self.m + rows[:, None]) * self.n + columns
+        return where.reshape(-1)
+
+
+@register("grouped_mm", "grouped_mm_backward_weights")
+class GroupedProduct(_Products):
+    def prepare(self) -> None:
+        x, other, offsets = self.tensors[:3]
+        assert x is not None and other is not None and offsets is not None
+        self.of_weights = self.case.op == "grouped_mm_backward_weights"
+        self.x, self.ends = x, np.asarray(offsets, np.int64)
+        self.other = np.swapaxes(other, 1, 2) if self.attribute("transpose_weight", False) else other
+        rows = (len(self.ends), x.shape[1]) if self.of_weights else (x.shape[0],)
+        self.shape = (*rows, self.other.shape[-1])
+        self.finish()
+
+    def split(self, where: Array) -> tuple[Array, Array, Array]:
+        row, column = np.divmod(where, self.shape[-1])
+        if self.of_weights:
+            return (*np.divmod(row, self.shape[1]), column)
+        return np.searchsorted(self.ends, row, "right"), row, column
+
+    def factors(self, group: int, rows: Array, columns: Array) -> tuple[Array, Array]:
+        if self.of_weights:
+            part = slice(self.ends[group - 1] if group else 0, self.ends[group])
+            return self.x[part, rows].T, self.other[part, columns].T
+        if group == len(self.ends):  # behind the last offset
+            return np.zeros((len(rows), 1)), np.zeros((len(columns), 1))
+        return self.x[rows], self.other[group][:, columns].T
+
+    def sample(self, output: int, rng: np.random.Generator) -> Array:
+        rows = spread(int(np.prod(self.shape[:-1])), 4 * _ROWS, rng)
+        where: Array = rows[:, None] * self.shape[-1] + spread(self.shape[-1], _COLUMNS, rng)
         return where.reshape(-1)
 
 

@@ -120,6 +120,7 @@ void write_parameter(Json& json, const Parameter& parameter) {
     json.field("role", parameter.role == Role::constant ? "constant" : "data");
     json.field("dtypes", names_of(parameter.dtypes.of)).field("like", parameter.dtypes.like);
     json.field("batch", name_of(parameter.batch)).field("selects", parameter.selects);
+    json.field("ascending", parameter.ascending);
   }
   json.end();
 }

@@ -52,8 +52,8 @@ class Tensor {
   // tensor in different forms do not take each other's away for ever.
   void drop_others(const Device& device, const TensorDesc& copy, const std::string& form, uint64_t season) const;
   bool dropped_in(uint64_t season) const { return season_.load(std::memory_order_relaxed) >= season; }
-  // Whether its storage changes between its uses, as a weight's does in training: what was made of it was outdated twice,
-  // and no version since was asked about very often.  Making it again then costs time in each use.
+  // Whether its storage changes between its uses, as a weight's does in training: what was made of it was outdated
+  // twice, and no version since was asked about very often.  Making it again then costs time in each use.
   bool changes() const { return times_outdated_.load(std::memory_order_relaxed) >= 2 && !is_steady(); }
   // Tells sets of copies apart; 0 when there are none.
   uint64_t copies_hash() const;

@@ -177,6 +177,7 @@ SampleRange range_of(const Op& op, int input) {
     range.largest = 127;
   else if (op.schema->integers && (dtype == DType::s32 || dtype == DType::s64))
     std::tie(range.least, range.largest) = op.schema->integers(op, input);
+  range.ascending = op.schema->input_parameter(input).ascending;
   return range;
 }
 

@@ -177,7 +177,27 @@ class Writer {
 
 }  // namespace
 
+namespace {
+
+void write_ascending(const TensorDesc& desc, const SampleRange& range, char* bytes) {
+  Dims index = Dims::filled(desc.rank(), 0);
+  const int64_t count = desc.elements();
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i;
+    for (int d = desc.rank() - 1; d >= 0; --d) {
+      index[d] = rest % desc.shape[d];
+      rest /= desc.shape[d];
+    }
+    const double share = double(i + 1) / double(count);
+    const int64_t value = range.least + int64_t(share * double(range.largest - range.least));
+    store(desc.dtype, double(value), bytes + size_t(desc.offset_of(index)) * size_of(desc.dtype));
+  }
+}
+
+}  // namespace
+
 void write_sample(const TensorDesc& desc, const SampleRange& range, unsigned seed, char* bytes) {
+  if (range.ascending) return write_ascending(desc, range, bytes);
   Writer(desc, range, seed, bytes).write();
 }
 

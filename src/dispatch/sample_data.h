@@ -16,6 +16,7 @@ namespace pl {
 struct SampleRange {
   double low = 0.5, high = 1.5;    // floating types: no denormals, positive (variances), finite through any op here
   int64_t least = 0, largest = 0;  // integer types, both included; bool: 0 and 1
+  bool ascending = false;          // integers from `least` to `largest` in equal steps, in the order of the elements
 };
 
 // Writes the tensor's elements to `bytes`, which holds desc.size_bytes(); padding of blocks is zero.  Gaps between the

@@ -120,6 +120,7 @@ inline constexpr Key<double> threshold{"threshold"};
 inline constexpr Key<bool> training{"training"};
 inline constexpr Key<bool> transpose_a{"transpose_a"};
 inline constexpr Key<bool> transpose_b{"transpose_b"};
+inline constexpr Key<bool> transpose_weight{"transpose_weight"};
 inline constexpr Key<double> value{"value"};
 inline constexpr Key<double> weight_decay{"weight_decay"};
 inline constexpr Key<Ints> windows{"windows"};

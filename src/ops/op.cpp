@@ -186,6 +186,10 @@ Schema& Schema::nonzero() {
   parameters.back().nonzero = true;
   return *this;
 }
+Schema& Schema::ascending() {
+  parameters.back().ascending = true;
+  return *this;
+}
 Schema& Schema::result(Result result) {
   results.push_back(std::move(result));
   return *this;

@@ -66,6 +66,7 @@ struct Parameter {
   bool trainable = false;  // a constant there is a parameter of a network that is trained; so is every Role::constant
   bool selects = false;    // its values choose among those of the other inputs and are in no result
   bool nonzero = false;    // a zero there gives infinities
+  bool ascending = false;  // integers, none less than the one before it
 };
 
 // What a view does to the elements of input 0.
@@ -171,6 +172,7 @@ struct Schema {
   Schema& trainable();
   Schema& selects();
   Schema& nonzero();
+  Schema& ascending();
   // Of the op.
   Schema& result(Result result);
   // With one of these values of an attribute an input takes no other dtypes than these.

@@ -51,6 +51,44 @@ add(
 )
 
 
+def by_groups(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, weight, offsets = t
+    weight = weight.mT if a.get("transpose_weight") else weight
+    parts, begin = [], 0
+    for matrix, end in zip(weight, offsets.tolist(), strict=True):
+        parts.append(x[begin:end] @ matrix)
+        begin = end
+    return torch.cat([*parts, x.new_zeros(x.shape[0] - begin, weight.shape[2])])
+
+
+def grouped(rows: int, weight: tuple[int, ...], offsets: list[int], transposed: bool = False, dtype: str = "i8") -> Any:
+    def make(rng: np.random.Generator) -> list[Any]:
+        x, matrices = normal((rows, weight[2 if transposed else 1]), weight)(rng)
+        return [x, matrices, np.array(offsets, dtype)]
+
+    return make
+
+
+add("grouped_mm", grouped(37, (5, 33, 19), [9, 9, 10, 31, 37]), by_groups, name="an empty group")
+add("grouped_mm", grouped(24, (3, 16, 32), [0, 17, 20], dtype="i4"), by_groups, name="rows in no group")
+add("grouped_mm", grouped(2, (8, 20, 48), [0, 0, 0, 1, 1, 1, 2, 2]), by_groups, name="fewer rows than groups")
+add("grouped_mm", grouped(5, (2, 3, 2), [5, 5]), by_groups, name="narrow")
+add(
+    "grouped_mm",
+    grouped(300, (4, 67, 40), [7, 287, 287, 300], True),
+    by_groups,
+    name="a large group",
+    transpose_weight=True,
+)
+add(
+    "grouped_mm",
+    grouped(9, (3, 19, 33), [4, 5, 9], True, "i4"),
+    by_groups,
+    name="odd sizes",
+    transpose_weight=True,
+)
+
+
 def attention(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     return f.scaled_dot_product_attention(*t[:3], attn_mask=t[3] if len(t) > 3 else None, **a)
 

@@ -357,6 +357,26 @@ for options in (
     )
 
 
+def products_by_groups(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, grad, offsets = t
+    parts, begin = [], 0
+    for end in offsets.tolist():
+        parts.append(x[begin:end].T @ grad[begin:end])
+        begin = end
+    return torch.stack(parts)
+
+
+def rows_of_groups(rows: int, k: int, n: int, offsets: list[int], dtype: str = "i8") -> Any:
+    return lambda rng: [*normal((rows, k), (rows, n))(rng), np.array(offsets, dtype)]
+
+
+_BY_GROUPS = "grouped_mm_backward_weights"
+add(_BY_GROUPS, rows_of_groups(37, 33, 19, [9, 9, 10, 31, 37]), products_by_groups, name="an empty group")
+add(_BY_GROUPS, rows_of_groups(24, 16, 32, [0, 17, 20], "i4"), products_by_groups, name="rows in no group")
+add(_BY_GROUPS, rows_of_groups(300, 70, 50, [290, 300]), products_by_groups, name="a large group")
+add(_BY_GROUPS, rows_of_groups(3, 2, 1, [1, 1, 2, 3]), products_by_groups, name="narrow")
+
+
 def looked_up(grad: tuple[int, ...], index: tuple[int, ...], size: int):
     return lambda rng: [rng.standard_normal(grad).astype("f4"), rng.integers(-size, size, index)]
 

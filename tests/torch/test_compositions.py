@@ -64,16 +64,3 @@ def test_the_largest_of_bags_is_left_to_pytorch():
     model, arguments = bags(mode="max"), indices()
     close(compiled(model)(*arguments), model(*arguments))
     assert "_embedding_bag.default" in pylayout.torch.report().left
-
-
-@pytest.mark.parametrize("rows", [3, 20])
-@pytest.mark.parametrize("ends", [[2, 2, 3, 3, 3], [0, 1, 1, 2, 2]])
-def test_products_of_rows_by_the_matrices_of_groups(rows, ends):
-    """As mixtures of experts are exported: with fewer rows than groups, and with more; some rows are in no group."""
-    from pylayout.torch.compositions import _grouped_product
-
-    x, weight, ends = torch.randn(rows, 6), torch.randn(5, 6, 4), torch.tensor(ends, dtype=torch.int32) * (rows // 3)
-    wanted, first = torch.zeros(rows, 4), 0
-    for matrix, end in zip(weight, ends.tolist(), strict=True):
-        wanted[first:end], first = x[first:end] @ matrix, end
-    close(_grouped_product(x, weight, ends), wanted)

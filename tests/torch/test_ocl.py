@@ -350,3 +350,17 @@ def test_out_of_memory_by_a_limit():
     finally:
         pl.set_memory_limit("opencl:0", None)
     assert torch.ones(4, device=OCL).sum().item() == 4
+
+
+def test_products_by_groups_run_on_the_device():
+    """In bfloat16, the dtype that PyTorch describes them in; whole numbers, of which sums are exact."""
+    x, weight = (torch.randint(-3, 4, shape).bfloat16() for shape in ((9, 16), (3, 8, 16)))
+    ends = torch.tensor([4, 4, 9], dtype=torch.int32)
+    found = []
+    for device in ("cpu", OCL):
+        rows, matrices = (each.to(device, copy=True).requires_grad_() for each in (x, weight))
+        y = torch.relu(torch.nn.functional.grouped_mm(rows, matrices.mT, offs=ends.to(device)))
+        y.sum().backward()
+        found.append([each.cpu() for each in (y.detach(), rows.grad, matrices.grad)])
+    for on_cpu, on_device in zip(*found, strict=True):
+        assert torch.equal(on_cpu, on_device)

@@ -32,8 +32,14 @@ def _once(high: int, *shape: int) -> torch.Tensor:
     return torch.rand(shape[0], high, *shape[2:], generator=_generator).argsort(1)[:, : shape[1]]
 
 
+def _halves(*shape: int) -> torch.Tensor:
+    """Small whole numbers, of which sums are exact."""
+    return (i(7, *shape) - 3).bfloat16()
+
+
 X = r(2, 3, 4)
 A, B = r(2, 5, 3), r(2, 4, 3)
+ENDS = torch.tensor([4, 4, 9], dtype=torch.int32)  # of groups of 9 rows
 _EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
 _WIDE = torch.cat([_EDGES, torch.tensor([-0.9, 1.9, 300, -129, 3e9, -(2.0**31), 1e19, -1e19])])  # by far for integers
 IMAGE = r(2, 8, 7, 6)
@@ -139,6 +145,13 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (torch.full((3, 5), float("nan")), r(3, 4), r(4, 5), {"beta": 0}),
     ],
     "bmm.default": [(r(2, 3, 4), r(2, 4, 5))],
+    "_grouped_mm.default": [
+        (_halves(9, 16), _halves(3, 16, 8), ENDS),
+        (_halves(9, 16), _halves(3, 8, 16).mT, ENDS),
+        (_halves(9, 16).T, _halves(9, 8), ENDS),
+    ],
+    "transformers.grouped_mm_fallback.default": [(r(9, 6), r(3, 6, 4), ENDS.long()), (r(9, 6), r(3, 4, 6).mT, ENDS)],
+    "transformers.grouped_mm_fallback_backward.default": [(r(9, 6), r(3, 6, 4), ENDS, r(9, 4))],
     "mv.default": [(r(3, 4), r(4))],
     "addmv.default": [(r(3), r(3, 4), r(4)), (torch.tensor(float("nan")), r(3, 4), r(4), {"beta": 0, "alpha": 2})],
     "addbmm.default": [(r(3, 5), r(2, 3, 4), r(2, 4, 5)), (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2})],

@@ -55,6 +55,49 @@ def bmm(call: Call, a: Operand, b: Operand) -> Operand:
     return made
 
 
+def _by_groups(call: Call, x: Operand, weight: Operand, ends: Any) -> Operand:
+    """Rows times the matrices of their groups; `weight` is the call's second argument."""
+    matrices = call.transposed(1)
+    made: Operand = call.op(
+        "grouped_mm", x, weight if matrices is None else matrices, ends, transpose_weight=matrices is not None
+    )
+    return made
+
+
+@converter("_grouped_mm.default", note="groups of columns, or of stacks; a bias; another dtype of the result")
+def grouped_mm(
+    call: Call, a: Operand, b: Operand, offs: Operand | None = None, bias: Operand | None = None, out_dtype: Any = None
+) -> Operand:
+    require(
+        a.dtype in FLOATS and a.ndim == 2 and offs is not None and bias is None, "groups are not of rows, or a bias"
+    )
+    if b.ndim == 3:
+        return _by_groups(call, a, b, offs)
+    columns = call.transposed(0)  # the gradient of weights: a has rows as columns
+    x = call.op("permute", a, [1, 0]) if columns is None else columns
+    made: Operand = call.op("grouped_mm_backward_weights", x, b, offs)
+    return made
+
+
+@converter("transformers.grouped_mm_fallback.default")
+def transformers_grouped_mm(call: Call, input: Operand, weight: Operand, offs: Operand) -> Operand:
+    require(input.dtype in FLOATS, f"dtype {input.dtype}")
+    return _by_groups(call, input, weight, offs)
+
+
+@converter("transformers.grouped_mm_fallback_backward.default")
+def transformers_grouped_mm_backward(
+    call: Call, input: Operand, weight: Operand, offs: Operand, grad_output: Operand
+) -> tuple[Operand, Operand]:
+    require(input.dtype in FLOATS, f"dtype {input.dtype}")
+    matrices = call.transposed(1)
+    turned = matrices is not None  # its gradient is turned likewise
+    dx = call.op("grouped_mm", grad_output, matrices if turned else weight, offs, transpose_weight=not turned)
+    factors = (grad_output, input) if turned else (input, grad_output)
+    dw = call.op("grouped_mm_backward_weights", *factors, offs)
+    return dx, call.op("permute", dw, [0, 2, 1]) if turned else dw
+
+
 @converter("mv.default")
 def mv(call: Call, a: Operand, b: Operand) -> Operand:
     require(a.dtype in FLOATS, f"dtype {a.dtype}")

@@ -35,24 +35,42 @@ constexpr int64_t kFewTiles = 4;
 
 }  // namespace
 
-PointwiseProduct::PointwiseProduct(const ConvKernels& chosen, const Pointwise& described)
-    : kernels(&chosen), job(described) {
-  const int64_t inputs = job.inputs, outputs = job.result.channels;
-  pixels = job.images * job.rows * job.columns;
-  vectors = (outputs + kernels->width - 1) / kernels->width;
+PointwiseTiles best_tiles(const ConvKernels& kernels, int64_t inputs, int64_t pixels, int64_t vectors) {
+  PointwiseTiles best;
+  for (int group = 1; group <= kernels.tile_vectors; ++group) {
+    const double cycles = Cycles::tiles(kernels, double(inputs), pixels, vectors, group);
+    if (group == 1 || cycles < best.cycles) best = {group, cycles};
+  }
+  return best;
+}
+
+double far_cycles(const ConvKernels& kernels, int64_t inputs, int64_t pixels, int64_t vectors) {
+  return 4 * double(inputs) * double(pixels + vectors * kernels.width) / Cycles::kFarBytes;
+}
+
+double nanoseconds_of(double cycles) { return cycles / Cycles::kPerNanosecond; }
+
+void set_blocks(const ConvKernels& kernels, int64_t pixels, int64_t own_pixels, int group, Pointwise& job) {
+  const int64_t inputs = job.inputs, outputs = job.result.channels, width = kernels.width;
   job.depth = inputs;
-  job.far_input = vectors > 1 && 4 * inputs * pixels > kFarFrom;
+  job.far_input = outputs > width && 4 * inputs * pixels > kFarFrom;
   job.far_result = 4 * outputs * pixels > kFarFrom;
-  const double far = 4 * double(inputs) * double(pixels + vectors * kernels->width);
-  const double cycles = Cycles::tiles(*kernels, double(inputs), pixels, vectors, 1) + far / Cycles::kFarBytes;
-  divide(threads_for(cycles / Cycles::kPerNanosecond, kAwakeNanoseconds));
   // Into equal parts, each a whole number of vectors.
-  const int64_t width = kernels->width, most = kDepthBytes / (4 * width * group);
-  const int64_t tiles = pixels / by_pixels / kernels->tile_pixels[group];
+  const int64_t most = kDepthBytes / (4 * width * group), tiles = own_pixels / kernels.tile_pixels[group];
   if (tiles >= kFewTiles && inputs > most + most / 2) {
     const int64_t parts = (inputs + most - 1) / most;
     job.depth = ((inputs + parts - 1) / parts + width - 1) / width * width;
   }
+}
+
+PointwiseProduct::PointwiseProduct(const ConvKernels& chosen, const Pointwise& described)
+    : kernels(&chosen), job(described) {
+  pixels = job.images * job.rows * job.columns;
+  vectors = (job.result.channels + kernels->width - 1) / kernels->width;
+  const double cycles = Cycles::tiles(*kernels, double(job.inputs), pixels, vectors, 1) +
+                        far_cycles(*kernels, job.inputs, pixels, vectors);
+  divide(threads_for(nanoseconds_of(cycles), kAwakeNanoseconds));
+  set_blocks(*kernels, pixels, pixels / by_pixels, group, job);
 }
 
 // How so many threads divide the work.
@@ -62,12 +80,9 @@ void PointwiseProduct::divide(int threads) {
     const int tv = threads / tp;
     if (tp > pixels || tv > vectors) continue;
     const int64_t own_pixels = (pixels + tp - 1) / tp, own_vectors = (vectors + tv - 1) / tv;
-    const double inputs = double(job.inputs), width = kernels->width;
-    const double bytes = 4 * (inputs * double(own_pixels) + inputs * width * double(own_vectors));
-    for (int g = 1; g <= kernels->tile_vectors; ++g) {
-      const double cycles = Cycles::tiles(*kernels, inputs, own_pixels, own_vectors, g) + bytes / Cycles::kFarBytes;
-      if (cycles < least) least = cycles, by_pixels = tp, by_vectors = tv, group = g;
-    }
+    const PointwiseTiles tiles = best_tiles(*kernels, job.inputs, own_pixels, own_vectors);
+    const double cycles = tiles.cycles + far_cycles(*kernels, job.inputs, own_pixels, own_vectors);
+    if (cycles < least) least = cycles, by_pixels = tp, by_vectors = tv, group = tiles.vectors;
   }
 }
 

@@ -1,7 +1,6 @@
 #include "providers/host/matmul/packed_product.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "providers/host/common/simd.h"
 #include "providers/host/reorder/transpose.h"
@@ -12,6 +11,7 @@ namespace {
 // A block of the result, its rows of a and its columns of b take 1.4 MB: most second-level caches of servers hold them.
 constexpr int64_t kRows = 384, kColumns = 768, kDepth = 192;
 constexpr int64_t kLeastRows = 48, kLeastColumns = 96;  // where there are many threads
+constexpr int64_t kWidest = 16;                         // floats of a panel
 
 // Rows of a and, where it lies by columns, these begin in different sets of the first-level cache: an odd number of
 // lines apart.
@@ -48,8 +48,8 @@ int64_t piece(int64_t count, int64_t number, int64_t unit) {
 }  // namespace
 
 PackedProduct::PackedProduct(const BlockProduct& chosen, int64_t row_count, int64_t column_count, int64_t depth_count,
-                             Strided a_steps, Strided b_steps, int64_t products, int64_t threads)
-    : product(chosen), rows(row_count), columns(column_count), depth(depth_count), a(a_steps), b(b_steps) {
+                             Strided a_steps, Strided b_steps, int64_t products, int64_t threads, DType of)
+    : product(chosen), rows(row_count), columns(column_count), depth(depth_count), a(a_steps), b(b_steps), dtype(of) {
   row_blocks = pieces(rows, kRows);
   column_blocks = pieces(columns, kColumns);
   // Four blocks for each thread, or as many for all.
@@ -82,6 +82,13 @@ int64_t PackedProduct::floats() const {
   return round_up(most_rows() * most_columns(), 16) + a_floats() + round_up(kDepth * most_columns(), 16);
 }
 
+int64_t PackedProduct::most_floats(const BlockProduct& product, int64_t rows, int64_t columns, Strided a) {
+  const int64_t most_rows = std::min(kRows, round_up(rows, product.rows));
+  const int64_t most_columns = std::min(kColumns, round_up(columns, 3 * product.width));
+  const int64_t of_a = a.column_step != 1 ? line_step(most_rows) * kDepth : line_step(kDepth) * most_rows;
+  return round_up(most_rows * most_columns, 16) + of_a + round_up(kDepth * most_columns, 16);
+}
+
 PackedProduct::Block PackedProduct::block(int64_t number) const {
   Block block;
   block.row = number % row_blocks * most_rows();
@@ -91,36 +98,57 @@ PackedProduct::Block PackedProduct::block(int64_t number) const {
   return block;
 }
 
-void PackedProduct::pack_a(const float* data, const Block& block, int64_t first, int64_t count, float* to) const {
-  const float* from = data + block.row * a.row_step + first * a.column_step;
+void PackedProduct::pack_a(const void* data, const Block& block, int64_t first, int64_t count, float* to) const {
+  const LoadRun<float> load = float_loader(dtype);
+  const int64_t from = block.row * a.row_step + first * a.column_step;
   const int64_t lines = a_by_columns() ? count : block.rows, length = a_by_columns() ? block.rows : count;
   const int64_t step = a_by_columns() ? a.column_step : a.row_step;
-  for (int64_t i = 0; i < lines; ++i) std::memcpy(to + i * a_step(), from + i * step, size_t(length) * sizeof(float));
+  for (int64_t i = 0; i < lines; ++i) load(data, from + i * step, 1, length, to + i * a_step());
 }
 
-void PackedProduct::pack_b(const float* data, const Block& block, int64_t first, int64_t count, float* to) const {
-  static const TransposeRun transpose = transposer(sizeof(float));
-  const int64_t width = product.width, panel_step = width * count, whole = block.columns / width;
-  const float* from = data + first * b.row_step + block.column * b.column_step;
-  const int64_t rest = block.columns - whole * width;
-  if (b.column_step == 1) {
-    copy_rows_to_panels(int(width), from, b.row_step, count, whole, to, panel_step);
-    for (int64_t k = 0; rest > 0 && k < count; ++k) {
-      float* target = to + whole * panel_step + k * width;
-      std::memcpy(target, from + k * b.row_step + whole * width, size_t(rest) * sizeof(float));
-      std::fill(target + rest, target + width, 0.0f);
-    }
+// Up to a panel of columns, each of which lies side by side; zeros behind the last one.
+void PackedProduct::pack_b_by_columns(const void* data, int64_t from, int64_t panel, int64_t count, float* to) const {
+  const int64_t width = product.width;
+  const bool whole = panel == width;
+  if (dtype == DType::f32) {
+    static const TransposeRun transpose = transposer(sizeof(float));
+    if (!whole) std::fill_n(to, width * count, 0.0f);
+    transpose(static_cast<const float*>(data) + from, b.column_step, to, width, panel, count);
     return;
   }
-  for (int64_t p = 0; p < whole; ++p)
-    transpose(from + p * width * b.column_step, b.column_step, to + p * panel_step, width, width, count);
-  if (rest > 0) {
-    std::fill_n(to + whole * panel_step, panel_step, 0.0f);
-    transpose(from + whole * width * b.column_step, b.column_step, to + whole * panel_step, width, rest, count);
+  static const TransposeRun transpose = transposer(sizeof(uint16_t));
+  uint16_t halves[kDepth * kWidest];
+  if (!whole) std::fill_n(halves, width * count, uint16_t(0));
+  transpose(static_cast<const uint16_t*>(data) + from, b.column_step, halves, width, panel, count);
+  float_loader(dtype)(halves, 0, 1, width * count, to);
+}
+
+void PackedProduct::pack_b(const void* data, const Block& block, int64_t first, int64_t count, float* to) const {
+  const int64_t width = product.width, panel_step = width * count, whole = block.columns / width;
+  const int64_t from = first * b.row_step + block.column * b.column_step, rest = block.columns - whole * width;
+  if (b.column_step != 1) {
+    for (int64_t p = 0; p * width < block.columns; ++p)
+      pack_b_by_columns(data, from + p * width * b.column_step, std::min(width, block.columns - p * width), count,
+                        to + p * panel_step);
+    return;
+  }
+  if (dtype == DType::f32)
+    copy_rows_to_panels(int(width), static_cast<const float*>(data) + from, b.row_step, count, whole, to, panel_step);
+  const LoadRun<float> load = float_loader(dtype);
+  float row[kColumns];
+  for (int64_t k = 0; k < count; ++k) {
+    if (dtype != DType::f32) {
+      load(data, from + k * b.row_step, 1, whole * width, row);
+      copy_rows_to_panels(int(width), row, 0, 1, whole, to + k * width, panel_step);
+    }
+    if (rest == 0) continue;
+    float* target = to + whole * panel_step + k * width;
+    load(data, from + k * b.row_step + whole * width, 1, rest, target);
+    std::fill(target + rest, target + width, 0.0f);
   }
 }
 
-const float* PackedProduct::run(const Block& block, const float* a_data, const float* b_data, float* space) const {
+const float* PackedProduct::run(const Block& block, const void* a_data, const void* b_data, float* space) const {
   float* of_a = space + round_up(most_rows() * most_columns(), 16);
   float* of_b = of_a + a_floats();
   if (depth == 0) std::fill_n(space, most_rows() * most_columns(), 0.0f);

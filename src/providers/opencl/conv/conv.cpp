@@ -26,7 +26,8 @@ void ConvTensors::define(KernelSource& source, const Op& op) const {
 }
 
 bool ConvTensors::deep() const {
-  return stack == 1 && (src.dims[2] > 1 || dst.dims[2] > 1 || wei.dims[2] > 1 || window.begin[0] != 0);
+  if (stack > 1 || row_groups > 0) return false;
+  return src.dims[2] > 1 || dst.dims[2] > 1 || wei.dims[2] > 1 || window.begin[0] != 0;
 }
 
 bool ConvTensors::pointwise() const {

@@ -17,6 +17,7 @@ struct ConvTensors {
   WindowArgument window;
   int64_t groups = 1;
   int64_t stack = 1;  // more than 1: that many products, along dimension 2 (d) of all tensors
+  int64_t row_groups = 0;  // more: that many groups of rows, where input 2 says, have weights along dimension 2 of wei
   // More than one: that many convolutions of these sizes, whose weights follow each other.
   struct Shift {
     cl_int begin[3];  // of the window
@@ -34,7 +35,7 @@ struct ConvTensors {
   int64_t out_channels_per_group() const { return out_channels() / groups; }
   // Of the output; of one product.
   int64_t pixels() const { return dst.dims[0] * (stack > 1 ? 1 : dst.dims[2]) * dst.dims[3] * dst.dims[4]; }
-  int64_t taps() const { return (stack > 1 ? 1 : wei.dims[2]) * wei.dims[3] * wei.dims[4]; }
+  int64_t taps() const { return (stack > 1 || row_groups > 0 ? 1 : wei.dims[2]) * wei.dims[3] * wei.dims[4]; }
   // Whether positions or taps lie in several planes: DEPTH of kernels/common/positions.clh.
   bool deep() const;
   // Whether each output position sees one position, which is there.

@@ -20,6 +20,7 @@ MmaProblem problem_of(const ConvTensors& t) {
   problem.columns = t.out_channels_per_group();
   problem.products = t.phases.empty() ? t.groups * t.stack : int64_t(t.phases.size());
   problem.stacked = t.stack > 1;
+  problem.row_groups = t.row_groups;
   problem.run = t.groups == 1 ? t.src.padded(1) : t.channels_per_group();
   problem.runs = t.taps();
   problem.gathered = t.groups == 1 && t.src.block(1) == problem.chunk_elements() && problem.run == t.src.block(1);
@@ -34,6 +35,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   plan.define(source, problem, device);
   source.define("SCATTERED", t.scattered() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
   if (!t.phases.empty()) source.define("PHASES", int64_t(t.phases.size()));
+  if (t.row_groups > 0)
+    source.tensor("OFF", TensorDesc::dense(op.in(2).dtype, op.in(2).shape)).define("GROUPED", 1);
   source.define("POINTWISE", t.pointwise() && !problem.gathered ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
@@ -47,6 +50,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
     numbers.push_back(cl_int(t.out_channels() * t.taps() * t.wei.padded(1)));
     launch.raw(numbers.data(), numbers.size() * sizeof(cl_int));
   }
+  if (t.row_groups > 0) launch.input(2, "OFF");
   plan.size(launch, problem);
   if (plan.parts > 1) add_sum_of_parts(*kernel, op, t.dst, t.epilogue, problem, plan.parts, t.scattered());
   return kernel;
@@ -149,13 +153,14 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
   const bool constant = !t.made && op.schema->role_of(1) == Role::constant;
   bool first = true;
   for (MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
-    if (plan.parts > 1 && (t.dst.block(1) > 1 || !t.phases.empty())) continue;  // sum_of_parts leaves padding alone
+    // sum_of_parts leaves padding alone, and knows nothing of groups
+    if (plan.parts > 1 && (t.dst.block(1) > 1 || !t.phases.empty() || t.row_groups > 0)) continue;
     plan.right_rounded = (constant || t.made) && plan.tf32;
     add(plan);
     if (constant && plan.tf32 && first) add_rounding(op, device, base, t, plan, out);
     first = false;
   }
-  if (!t.made && t.dst.block(1) == 1) add_conv_stream(op, device, base, t, out);
+  if (!t.made && t.dst.block(1) == 1 && t.row_groups == 0) add_conv_stream(op, device, base, t, out);
 }
 
 }  // namespace pl::opencl

@@ -51,6 +51,7 @@ void list_linear_local(const Op& op, OpenclDevice& device, CandidateList& out);
 // On matrix units, as convolutions with a kernel of one position.
 void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_grouped_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 
 void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out);  // for few rows
 

@@ -169,6 +169,27 @@ void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_conv_mma(op, device, as_it_is.base, as_it_is.tensors, out);
 }
 
+void list_grouped_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const bool swapped = !op.attributes[attr::transpose_weight];
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype)), groups = op.in(1).shape[0];
+  const auto add = [&](int64_t x_piece) {
+    Candidate base = make_candidate(op, "");
+    const Factors x(op.in(0), false, x_piece), weight(op.in(1), swapped, piece);
+    base.inputs[0] = x.wanted;
+    base.inputs[1] = weight.wanted;
+    base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+    base.outputs[0] = op.out().with_layout(Layout::plain(2));
+    ConvTensors t;
+    t.row_groups = groups;
+    t.src = as_positions(x.seen);
+    t.wei = as_stack(weight.seen, swapped, swapped, 2, groups);
+    t.dst = as_positions(base.outputs[0]);
+    add_conv_mma(op, device, base, t, out);
+  };
+  add(piece);
+  if (in_small_pieces(op.in(0).dtype, op.in(0).shape[1])) add(1);
+}
+
 void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() < 2) return;
   const LinearAsConv conv = linear_as_conv(op, 4, 4);  // elements of a load

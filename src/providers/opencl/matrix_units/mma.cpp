@@ -135,6 +135,8 @@ int64_t MmaProblem::groups_of(const MmaTile& tile) const {
 }
 
 int64_t MmaProblem::tiles(const MmaTile& tile) const {
+  if (row_groups > 0)  // the most that any groups need, and those of rows of none
+    return (rows / tile.rows + row_groups + 1) * divided_up(columns, tile.columns);
   const int64_t spanned = groups == 1 ? 1 : groups_of(tile);
   return divided_up(spanned * rows / groups, tile.rows) * divided_up(spanned * columns, tile.columns) *
          divided_up(groups, spanned);

@@ -45,7 +45,8 @@ struct MmaProblem {
   bool stacked = false;   // results lie behind each other, not side by side
   bool in_order = false;  // rows are those of the left factors' tensor, side by side there
   bool turned = false;    // of both factors the terms lie outermost
-  int64_t groups = 1;     // more than one only where `turned`
+  int64_t groups = 1;      // more than one only where `turned`
+  int64_t row_groups = 0;  // more: so many groups of rows have right factors of their own; which is known in a run
 
   int64_t chunk_elements() const { return 16 / int64_t(size_of(dtype)); }
   // Of a copy of left factors, of both where `turned`: 16, 8 or 4; less where 4 bytes do not divide what lies side by
