@@ -1,5 +1,6 @@
 """What all Python tests share: a cache of their own, devices, seeded random numbers."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -39,6 +40,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("all", "only"),
         help="kernels are optimised in all tests; only: and those alone run of which without it they are not",
     )
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """Python's collector leaves alone what 16,000 tests are: it would go through all of it again and again."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
