@@ -1,6 +1,6 @@
 # One word each, on a fresh Debian 12 or newer:
-#   make demo | build | test | test-all | test-kernels | test-candidates | test-networks | test-torch | test-sizes |
-#   test-intel | test-aarch64 | sanitize | warnings | wheel | bench | lint | docs | clean
+#   make demo | build | test | test-all | test-kernels | test-optimised | test-candidates | test-networks | test-torch |
+#   test-sizes | test-intel | test-aarch64 | sanitize | warnings | wheel | bench | lint | docs | clean
 # and `make check T=NAME`: one test, of tests/c or tests/, after an edit. docs/testing.md says what runs where.
 # Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
 PYTHON ?= python3
@@ -15,7 +15,7 @@ WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 KERNEL_PARTS := test-kernels-conv test-kernels-matmul test-kernels-attention test-kernels-norm test-kernels-pool \
                 test-kernels-local test-kernels-units
 # Tests share the cores: threads that wait for work leave them to each other.
-test test-all test-kernels $(KERNEL_PARTS) test-candidates test-networks test-torch test-sizes test-intel \
+test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-sizes test-intel \
 sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild. The tests are
@@ -31,7 +31,7 @@ demo: build
 
 # `test` leaves out what is marked slow. `test-all` has it too, in parts, which CI runs one at a time.
 # What takes more than five minutes is run by name: pytest -m exhaustive.
-.PHONY: test-kernels test-candidates test-networks test-torch test-sizes
+.PHONY: test-kernels test-optimised test-candidates test-networks test-torch test-sizes
 CTEST = $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_OPTIONS)
 PYTEST = PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal
 test: tests
@@ -55,13 +55,16 @@ test-networks: tests
 # Python tests: PyTorch's training loops, processes that train together, its networks under torch.compile.
 test-torch: tests
 	@$(PYTEST) -m slow tests/torch
+# Python tests of many small kernels, which `test` has PoCL not optimise, with kernels as users have them.
+test-optimised: tests
+	@$(PYTEST) --optimised only -m "not slow and not exhaustive"
 # Every candidate, on the draw of the day of cases at real sizes.
 test-sizes: tests
 	@$(PYTEST) -m slow tests/test_real_sizes.py
 test-all: tests
 	@rc=0; \
 	$(CTEST) || rc=1; \
-	$(PYTEST) -m "not exhaustive" || rc=1; \
+	$(PYTEST) --optimised all -m "not exhaustive" || rc=1; \
 	exit $$rc
 
 # After an edit: builds what one test needs and runs it.

@@ -1,5 +1,6 @@
 """What all Python tests share: a cache of their own, devices, seeded random numbers."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -31,6 +32,30 @@ SEED = int(os.environ.get("TEST_SEED", "20240607"))
 def device_names() -> list[str]:
     """cpu and every OpenCL device."""
     return [device.name for device in pl.devices()]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--optimised",
+        choices=("all", "only"),
+        help="kernels are optimised in all tests; only: and those alone run of which without it they are not",
+    )
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """Python's collector leaves alone what 16,000 tests are: it would go through all of it again and again."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--optimised") == "only":
+        others = [item for item in items if "unoptimised" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if "unoptimised" in getattr(item, "fixturenames", ())]
 
 
 def pytest_report_header() -> list[str]:
@@ -83,3 +108,25 @@ def untuned():
     pl.set_tuning("off")
     yield
     pl.set_tuning("auto")
+
+
+def _may_stay_unoptimised() -> bool:
+    """Whether the OpenCL devices are PoCL's, of a version that is right without optimising (tests/c/unoptimised.h)."""
+    versions = [str(device.capabilities["platform_version"]) for device in pl.devices() if device.name != "cpu"]
+    return bool(versions) and all(" PoCL " in version and " PoCL 5." not in version for version in versions)
+
+
+@pytest.fixture(scope="module")
+def unoptimised(untuned: None, request: pytest.FixtureRequest):
+    """For modules of many kernels, each for a few numbers: PoCL does not optimise them.
+
+    It compiles them in 40 % of the processor time; they run up to sixty times as long. docs/testing.md says where the
+    same tests run with kernels as users have them.
+    """
+    name = "PYLAYOUT_OPENCL_OPTIONS"
+    if name in os.environ or request.config.getoption("--optimised") or not _may_stay_unoptimised():
+        yield
+        return
+    os.environ[name] = "-cl-opt-disable"
+    yield
+    del os.environ[name]

@@ -174,7 +174,7 @@ def numbers(x) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values_and_dtypes_are_the_standards(name, untuned):
+def test_values_and_dtypes_are_the_standards(name, unoptimised):
     for number, case in enumerate(CASES[name]):
         ours = case(pl.array_api, {key: pl.asarray(array) for key, array in ARRAYS.items()})
         theirs = numbers(case(strict, {key: strict.asarray(array) for key, array in ARRAYS.items()}))
@@ -238,7 +238,7 @@ def test_a_tensor_gives_its_namespace():
         x.to_device("cpu", stream=1)
 
 
-def test_a_program_written_to_the_standard_runs(untuned):
+def test_a_program_written_to_the_standard_runs(unoptimised):
     def standardise(x):
         xp = x.__array_namespace__()
         return (x - xp.mean(x, axis=0, keepdims=True)) / xp.std(x, axis=0, keepdims=True)

@@ -17,7 +17,7 @@ LAYOUTS = ["NCHW", "NHWC", "nChw16c", "nChw8c"]
 # Kernels take sizes as arguments, so examples cost few builds.
 EXAMPLES = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 
 def conv2d_float64(x, w, stride, padding, dilation, groups):

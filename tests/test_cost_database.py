@@ -64,6 +64,14 @@ def keys(lines: Iterable[bytes]) -> set[bytes]:
     return {line.split(b"\t", 1)[1].rsplit(b"\t", 1)[0] for line in lines if line.count(b"\t") == 4}
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """The name of the database's file, and what it holds after a process has measured."""
+    cache = tmp_path_factory.mktemp("measured")
+    run(cache)
+    return database(cache).name, database(cache).read_bytes()
+
+
 def test_what_one_process_measured_the_next_one_uses(tmp_path: Path) -> None:
     first = run(tmp_path)
     known = database(tmp_path).read_bytes().splitlines()
@@ -113,11 +121,10 @@ def test_costs_of_other_circumstances_are_not_used(tmp_path: Path) -> None:
     ],
     ids=["empty", "cut", "no last newline", "zeros", "noise", "a long line", "other newlines", "one line", "torn end"],
 )
-def test_a_damaged_database_misleads_nobody(tmp_path: Path, damage) -> None:
+def test_a_damaged_database_misleads_nobody(tmp_path: Path, measured: tuple[str, bytes], damage) -> None:
     # Of a file a process finds the lines that are whole, and nothing else.
-    run(tmp_path)
-    path = database(tmp_path)
-    written = path.read_bytes()
+    name, written = measured
+    path = tmp_path / name
     damaged = damage(written)
     path.write_bytes(damaged)
     intact = set(written.split(b"\n")) & set(damaged.split(b"\n"))

@@ -10,7 +10,7 @@ import pytest
 
 import pylayout as pl
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 # Smooth or monotone with slopes of at most about 1, so that a rounding before them stays one behind them.
 UNARY: dict[str, Callable[[Any], Any]] = {

@@ -11,7 +11,7 @@ from op_cases import CASES, Case, tensor_parameters
 import pylayout as pl
 from pylayout import ops
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 # By op: the tensors that a loss is derived by.
 BY = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pylayout as pl
 from pylayout import ops
 
-pytestmark = pytest.mark.usefixtures("untuned")  # values are in question, not which implementation wins
+pytestmark = pytest.mark.usefixtures("unoptimised")  # values are in question, not which implementation wins
 
 
 @st.composite

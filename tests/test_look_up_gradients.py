@@ -7,7 +7,7 @@ import pytest
 
 import pylayout as pl
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 SLICES = [  # grad, index, dim, size
     ((300, 40), (300,), 0, 50),

@@ -12,7 +12,7 @@ from pylayout import ops
 
 torch = pytest.importorskip("torch", reason="losses are compared with PyTorch's")
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 SHAPE = (4, 5, 3)
 REDUCTIONS = ["mean", "sum", "none"]

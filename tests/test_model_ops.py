@@ -9,7 +9,7 @@ import pytest
 import pylayout as pl
 from pylayout import ops
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 NAN, INFINITY = float("nan"), float("inf")
 SHAPE, ARGUMENT, UNSUPPORTED = pl.ShapeError, pl.InvalidArgumentError, pl.UnsupportedError
 

@@ -6,7 +6,7 @@ import pytest
 import pylayout as pl
 from pylayout import ops
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 
 def arrays():

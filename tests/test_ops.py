@@ -23,7 +23,7 @@ import ops_page
 
 # Nothing is measured: results do not depend on it, and to measure is to build several kernels for each call.
 # test_measured_candidates does, and is slow.
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 LAYOUTS = ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c", "per-op"]
 CASE_IDS = [case.name for case in CASES]
@@ -156,7 +156,8 @@ def test_repeats_bit_for_bit(case: Case, device: str) -> None:
 
 
 @pytest.fixture
-def tuned(untuned: None) -> Iterator[None]:
+def tuned(unoptimised: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PYLAYOUT_OPENCL_OPTIONS", "")  # what is measured is what users have
     pl.set_tuning("auto")
     yield
     pl.set_tuning("off")

@@ -11,7 +11,7 @@ import pytest
 import pylayout as pl
 from pylayout import calls, op_functions, ops
 
-pytestmark = pytest.mark.usefixtures("untuned")  # the interface is in question, not which implementation wins
+pytestmark = pytest.mark.usefixtures("unoptimised")  # the interface is in question, not which implementation wins
 
 ROOT = Path(__file__).parent.parent
 SCHEMAS = calls.schemas()

@@ -1,6 +1,7 @@
 """The cache of built OpenCL programs on disk: reuse, damage, stale entries, concurrent writers, kills in mid-write.
 
-PoCL keeps its own cache and is left out of this one, so these tests need another runtime; Intel's comes by pip.
+PoCL keeps its own cache and is left out of this one, so all tests but the last need another runtime; Intel's comes by
+pip.
 """
 
 import os
@@ -139,3 +140,12 @@ def test_an_unwritable_cache_is_no_error(tmp_path: Path) -> None:
     file.write_text("not a directory")
     run(cached_device(), file)
     assert file.read_text() == "not a directory"
+
+
+def test_programs_are_built_with_the_options_that_are_asked_for(opencl_device: str, monkeypatch) -> None:
+    """PYLAYOUT_OPENCL_OPTIONS: one that no compiler has is an error, which names it."""
+    x = pl.asarray(numpy.arange(30, dtype="i4").reshape(5, 1, 3, 2), device=opencl_device)
+    monkeypatch.setenv("PYLAYOUT_OPENCL_OPTIONS", "-not-an-option")
+    assert numpy.array_equal(pl.ops.cumsum(x, 0).numpy(), numpy.cumsum(x.numpy(), 0))  # the host takes it
+    refusals = pl.query("cumsum", x, dim=0, device=opencl_device).refusals
+    assert any("building" in r["reason"] and "-not-an-option" in r["reason"] for r in refusals), refusals

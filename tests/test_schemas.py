@@ -192,7 +192,7 @@ def of_two_images(case: Case) -> list[np.ndarray | None]:
     ]
 
 
-def test_images_are_apart_where_the_rules_say_so(untuned: Any) -> None:
+def test_images_are_apart_where_the_rules_say_so(unoptimised: Any) -> None:
     """Every choice of inputs that hold a batch; and every op that has a rule keeps images apart in some case."""
     found = set()
     for case, tensors in itertools.chain.from_iterable(((c, tensors_of(c)), (c, of_two_images(c))) for c in CASES):
@@ -230,7 +230,7 @@ def run_into(case: Case, tensors: list[pl.Tensor | None], place: int) -> pl.Tens
     [c for c in CASES if any(r["may_overwrite"] for r in schemas()[c.op]["results"])],
     ids=lambda case: case.name,
 )
-def test_a_result_may_lie_where_an_input_lay(case: Case, device: str, untuned: None) -> None:
+def test_a_result_may_lie_where_an_input_lay(case: Case, device: str, unoptimised: None) -> None:
     tensors = tensors_of(case)
     names = [p["name"] for p in inputs_of(case, len(tensors))]
     fresh = [None if t is None else pl.asarray(t, device=device) for t in tensors]
@@ -250,7 +250,7 @@ def test_a_result_may_lie_where_an_input_lay(case: Case, device: str, untuned: N
 
 
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
-def test_values_follow_the_rules(case: Case, untuned: None) -> None:
+def test_values_follow_the_rules(case: Case, unoptimised: None) -> None:
     """same_if_alike, idempotent, renaming, keeps_finite and zeros."""
     schema = schemas()[case.op]
     tensors = tensors_of(case)

@@ -42,7 +42,7 @@ WEIGHTED = [name for name, schema in schemas().items() if schema["weighting"]["o
 
 
 @pytest.fixture(autouse=True)
-def whichever_implementation(untuned: None) -> None:
+def whichever_implementation(unoptimised: None) -> None:
     """These are of values."""
 
 

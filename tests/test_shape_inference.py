@@ -14,7 +14,7 @@ pytest.importorskip("hypothesis", reason="the cases are drawn by hypothesis")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 EXAMPLES = settings(
     max_examples=40,
     deadline=None,

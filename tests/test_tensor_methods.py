@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pylayout as pl
 from pylayout import ops
 
-pytestmark = pytest.mark.usefixtures("untuned")  # values are in question, not which implementation wins
+pytestmark = pytest.mark.usefixtures("unoptimised")  # values are in question, not which implementation wins
 
 LAYOUTS = ["NCHW", "NHWC", "nChw16c", "nChw8c"]
 SHAPE = (2, 19, 3, 4)

@@ -8,7 +8,7 @@ import pytest
 import pylayout as pl
 from pylayout import ops
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 LAYOUTS = ["NCHW", "NHWC", "nChw16c", "nChw8c", "abdc", "dcba", "Abcd4a", "ABcd4b2a", "abcD8d", "ABcd2a8b2a", "bCda4c"]
 # Channels of one, of a part of a block, of whole blocks and of blocks and a rest; images of one pixel.
 SHAPES = [(2, 17, 3, 4), (2, 32, 3, 1), (3, 16, 1, 1), (1, 1, 5, 4), (4, 3, 2, 2)]

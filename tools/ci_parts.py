@@ -135,6 +135,11 @@ PARTS = (
         "tests/c/test_opencl_stream.cpp",
     ),
     Part(
+        "test-optimised",
+        "the Python tests of many small kernels, which make test has PoCL not optimise, as users have them",
+        ("kernels", OPENCL, "tests/op_cases", "tests/conftest.py"),
+    ),
+    Part(
         "test-candidates",
         "the cases of all ops where dispatch measures several candidates and takes any; every value of every tunable",
         (

@@ -25,7 +25,8 @@ inline bool is_miscompiled(const opencl::OpenclDevice& device, const std::string
 
 // PoCL 3.1 builds a program of test_opencl_conv in 0.41 s of processor time, in 0.08 without optimising.  What users
 // run is optimised: so are these tests on Intel's runtime (make test-intel), and on PoCL the Python tests of every op
-// in every layout.  Not on PoCL 5 (Ubuntu 24.04): there -cl-opt-disable gives wrong indices, or a crash as it compiles.
+// in every layout where kernels changed (make test-optimised).  Not on PoCL 5 (Ubuntu 24.04): there -cl-opt-disable
+// gives wrong indices, or a crash as it compiles.
 inline void unoptimised_on_pocl(opencl::OpenclDevice& device) {
   if (!is_pocl(device) || is_pocl_5(device)) return;
   device.build_options = " -cl-opt-disable";

@@ -10,7 +10,7 @@ OCL = "ocl:0"
 
 
 @pytest.fixture(autouse=True)
-def quiet(untuned):
+def quiet(unoptimised):
     """Fallbacks are counted from zero, and errors: what is meant to run on the device must."""
     torch.ocl.clear_fallbacks()
     torch.ocl.set_fallback("error")

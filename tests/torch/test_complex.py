@@ -9,7 +9,7 @@ from compile_testing import close, compiled, fresh  # noqa: E402, F401
 import pylayout as pl  # noqa: E402
 import pylayout.torch  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 fft, r = torch.fft, torch.randn
 
 

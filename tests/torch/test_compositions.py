@@ -12,7 +12,7 @@ import pylayout as pl  # noqa: E402
 import pylayout.torch  # noqa: E402
 
 nn = torch.nn
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 
 def bags(**options):

@@ -12,7 +12,7 @@ import pylayout.torch  # noqa: E402
 from pylayout.torch.fast_paths import encoder_layer, multi_head_attention  # noqa: E402
 
 nn = torch.nn
-pytestmark = pytest.mark.usefixtures("untuned")
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 PADDING = torch.tensor([[False] * 7, [False] * 4 + [True] * 3])  # left aligned
 

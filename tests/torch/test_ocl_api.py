@@ -19,7 +19,7 @@ ROOT = Path(pylayout.ocl.__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
-def quiet(untuned):
+def quiet(unoptimised):
     torch.ocl.clear_fallbacks()
     torch.ocl.set_fallback("error")
     yield

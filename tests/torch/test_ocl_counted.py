@@ -11,7 +11,7 @@ SHAPES = [(), (1,), (300,), (7, 5), (2, 3, 4, 5), (0,), (3, 0)]
 
 
 @pytest.fixture(autouse=True)
-def quiet(untuned):
+def quiet(unoptimised):
     torch.ocl.clear_fallbacks()
     torch.ocl.set_fallback("silent")
     yield

@@ -15,7 +15,7 @@ OCL = "ocl:0"
 
 
 @pytest.fixture(autouse=True)
-def quiet(untuned):
+def quiet(unoptimised):
     torch.ocl.clear_fallbacks()
     torch.ocl.set_fallback("warn")
     yield

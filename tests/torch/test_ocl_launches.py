@@ -19,7 +19,7 @@ OCL = "ocl:0"
 
 
 @pytest.fixture(autouse=True)
-def only_the_device(untuned):
+def only_the_device(unoptimised):
     torch.ocl.clear_fallbacks()
     torch.ocl.set_fallback("error")
     torch.ocl.synchronize()

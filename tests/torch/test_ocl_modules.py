@@ -23,7 +23,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 @pytest.fixture(autouse=True)
-def quiet(untuned):
+def quiet(unoptimised):
     torch.ocl.set_fallback("silent")
 
 

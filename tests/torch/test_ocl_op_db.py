@@ -20,7 +20,7 @@ EVERY, EVERY_GRADIENT = 12, 25
 
 
 @pytest.fixture(autouse=True)
-def quiet(untuned):
+def quiet(unoptimised):
     torch.ocl.clear_fallbacks()
     torch.ocl.set_fallback("silent")
 

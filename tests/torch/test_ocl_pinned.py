@@ -14,7 +14,7 @@ DTYPES = [torch.float32, torch.float16, torch.int64, torch.bool, torch.float64, 
 
 
 @pytest.fixture(autouse=True)
-def quiet(untuned):
+def quiet(unoptimised):
     yield
     torch.ocl.synchronize()
     torch.ocl.set_stream(torch.ocl.default_stream())

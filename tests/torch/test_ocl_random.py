@@ -20,7 +20,7 @@ COUNT = 100_000
 
 
 @pytest.fixture(autouse=True)
-def nothing_runs_on_the_cpu(untuned: Any) -> Any:
+def nothing_runs_on_the_cpu(unoptimised: Any) -> Any:
     torch.ocl.set_fallback("error")
     yield
     torch.ocl.set_fallback("silent")

@@ -164,9 +164,16 @@ BufferRef OpenclDevice::zeros(size_t bytes) {
   return buffer;
 }
 
+// Read for each program, so that a process may change them.
+static std::string options_of_the_user() {
+  const char* const given = std::getenv("PYLAYOUT_OPENCL_OPTIONS");
+  return given && *given ? std::string(" ") + given : std::string();
+}
+
 ProgramRef OpenclDevice::build(const KernelSource& source) {
   if (on_build) on_build(source);
-  const std::string text = build_prelude + source.text(), options = source.options() + build_options;
+  const std::string text = build_prelude + source.text();
+  const std::string options = source.options() + options_of_the_user() + build_options;
   std::atomic<bool>& declares = session().declares_builtins;
   if (!declares || source.standard() != "CL1.2") return programs().get(source.name(), text, options);
   try {  // the macro is what guards Clang's opencl-c.h, which PoCL includes

@@ -77,7 +77,7 @@ class OpenclDevice : public Device {
   cl_context context();
   cl_command_queue queue();  // its own; streams have others
   ProgramCache& programs();
-  // The source's program, built with the prelude and the options that tests ask for.
+  // The source's program, built with PYLAYOUT_OPENCL_OPTIONS, and with the prelude and the options that tests ask for.
   ProgramRef build(const KernelSource& source);
   // Whether build() declares built-in functions itself (kernels/common/builtins.clh), which PoCL then need not.  Ends
   // with the first program that is built without them alone: it calls others.
