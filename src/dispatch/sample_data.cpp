@@ -175,10 +175,6 @@ class Writer {
   std::shared_ptr<const Table> table_;
 };
 
-}  // namespace
-
-namespace {
-
 void write_ascending(const TensorDesc& desc, const SampleRange& range, char* bytes) {
   Dims index = Dims::filled(desc.rank(), 0);
   const int64_t count = desc.elements();

@@ -26,15 +26,9 @@ namespace pl::host {
 namespace {
 
 constexpr double kReached = 0.6;  // of the device's rate
-constexpr int64_t kMostPixels = 1 << 30;
-constexpr int kFewChannels = kLanes / 2;
-constexpr int64_t kTiles = 64;  // in a block; with 64 channels a piece reads 0.6 MB of gradients, within L2
-constexpr int64_t kBlocks = 2;  // of channels of x, in a piece of the sums: 295 KB with a panel of 64 lanes
+constexpr int64_t kTiles = 64;    // in a block; with 64 channels a piece reads 0.6 MB of gradients, within L2
+constexpr int64_t kBlocks = 2;    // of channels of x, in a piece of the sums: 295 KB with a panel of 64 lanes
 constexpr int kTaps = kFilter * kFilter;
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-// Floats from one point to the next, for so many lines of 16 floats: odd, see winograd.h.
-int64_t point_distance(int64_t lines) { return (lines | 1) * kLanes; }
 
 // Images of x or of the gradient.
 struct Images {
@@ -43,15 +37,7 @@ struct Images {
   int64_t v_block = 0, v_point = 0;
 
   Images() = default;
-  Images(const TensorDesc& desc, int64_t tiles) {
-    const bool blocked = desc.layout.is_blocked();
-    const int64_t channels = desc.shape[1];
-    source.h = int(desc.shape[2]), source.w = int(desc.shape[3]);
-    source.row = desc.strides[2], source.column = desc.strides[3];
-    source.block = blocked ? desc.strides[1] : kLanes;
-    source.blocks = int(divide_up(channels, kLanes));
-    source.last_lanes = blocked ? kLanes : int((channels - 1) % kLanes + 1);
-    step = desc.strides[0];
+  Images(const TensorDesc& desc, int64_t tiles) : source(source_of(desc)), step(desc.strides[0]) {
     v_block = point_distance(tiles);
     v_point = point_distance(source.blocks * v_block / kLanes);
   }

@@ -41,8 +41,6 @@ namespace {
 // Of the device's rate, in products and transforms together (`python -m bench.estimates`).
 constexpr double kReached = 0.6;
 constexpr double kFlopsOfAFilter = 150;  // that transforming one takes
-constexpr int64_t kMostPixels = 1 << 30;
-constexpr int kFewChannels = kLanes / 2;
 constexpr int kLateBlocks = 2;  // of input channels transformed at once: 36 * 32 * 64 weights are 295 KB, within L2
 constexpr int kMostBlocks = 8;  // of input channels multiplied at once: a panel of 128 x 64 weights is 32 KB, within L1
 
@@ -58,9 +56,8 @@ constexpr int64_t kOwnTiles = 32, kSharedTiles = 64;
 // other programs use too, every wait may last for a time slice.
 constexpr int kFewThreads = 4;
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-// Floats from one point to the next, for so many lines of 16 floats: odd, see winograd.h.
-int64_t point_distance(int64_t lines) { return (lines | 1) * kLanes; }
+// Of so many channels, those in their last block.
+int last_lanes(int64_t channels) { return int((channels - 1) % kLanes + 1); }
 
 struct Geometry {
   const WinogradKernels* kernels;
@@ -175,24 +172,16 @@ class Body {
  public:
   Body(const Geometry& geometry, const Cut& cut)
       : g_(geometry), cut_(cut), zeros_(size_t(geometry.oc_blocks() * kLanes)) {
-    source_.h = g_.h, source_.w = g_.w;
-    source_.blocks = int(g_.ic_blocks());
+    source_ = source_of(g_.x);
     target_.h = g_.oh, target_.w = g_.ow;
     target_.relu = g_.relu;
     if (!g_.relu) target_.activation = g_.activation.floats;
     target_.alpha = g_.activation.alpha, target_.beta = g_.activation.beta;
     target_.pad = g_.y.layout.is_blocked();
-    const auto strides = [](const TensorDesc& desc, auto& image, int64_t& step) {
-      const bool blocked = desc.layout.is_blocked();
-      image.row = desc.strides[2], image.column = desc.strides[3];
-      image.block = blocked ? desc.strides[1] : kLanes;
-      step = desc.strides[0];
-    };
-    strides(g_.x, source_, x_image_);
-    strides(g_.y, target_, y_image_);
-    const auto lanes = [](int64_t channels) { return int((channels - 1) % kLanes + 1); };
-    source_.last_lanes = g_.x.layout.is_blocked() ? kLanes : lanes(g_.ic);
-    last_lanes_ = lanes(g_.oc);
+    target_.row = g_.y.strides[2], target_.column = g_.y.strides[3];
+    target_.block = target_.pad ? g_.y.strides[1] : kLanes;
+    x_image_ = g_.x.strides[0], y_image_ = g_.y.strides[0];
+    last_lanes_ = last_lanes(g_.oc);
   }
 
   static size_t workspace_floats(const Geometry& g, const Cut& cut) {
@@ -356,6 +345,18 @@ class Body {
 // ---- candidates ----
 
 }  // namespace
+
+WinogradSource source_of(const TensorDesc& images) {
+  const bool blocked = images.layout.is_blocked();
+  const int64_t channels = images.shape[1];
+  WinogradSource source;
+  source.h = int(images.shape[2]), source.w = int(images.shape[3]);
+  source.row = images.strides[2], source.column = images.strides[3];
+  source.block = blocked ? images.strides[1] : kLanes;
+  source.blocks = int(divide_up(channels, kLanes));
+  source.last_lanes = blocked ? kLanes : last_lanes(channels);
+  return source;
+}
 
 const WinogradIsas& winograd_isas() {
   static const WinogradIsas isas = [] {

@@ -21,6 +21,7 @@
 
 namespace pl {
 struct Op;
+struct TensorDesc;
 class CandidateList;
 }  // namespace pl
 
@@ -31,6 +32,13 @@ constexpr int kLanes = 16;  // channels that are handled together, whatever the 
 
 constexpr int kFewRows = 4;  // tiles of WinogradKernels::few
 
+constexpr int64_t kMostPixels = 1 << 30;  // along an axis of x
+constexpr int kFewChannels = kLanes / 2;  // with fewer the transforms cost more than they save
+
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// Floats from one point to the next, for so many lines of 16 floats.
+inline int64_t point_distance(int64_t lines) { return (lines | 1) * kLanes; }
+
 // One image of x in NHWC or nChw16c, in floats.
 struct WinogradSource {
   const float* x = nullptr;
@@ -39,6 +47,7 @@ struct WinogradSource {
   int blocks = 0;           // of 16 channels
   int last_lanes = kLanes;  // that may be read in the last block
 };
+WinogradSource source_of(const TensorDesc& images);  // without an address
 
 // One image of y, and of the residual where there is one.
 struct WinogradTarget {

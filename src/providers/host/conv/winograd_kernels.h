@@ -61,7 +61,7 @@ PL_WINOGRAD_INLINE void store_lanes(float* to, Vector value, int lanes, int part
 constexpr float a = 0.625f, b = 1.5f, a2 = a * a, b2 = b * b;
 
 // B^T: a row holds the coefficients of the product of (t - q) over the points q but its own.
-PL_WINOGRAD_INLINE void transform_input(const Vector (&d)[kWindow], Vector (&v)[kWindow]) {
+PL_WINOGRAD_INLINE void to_points(const Vector (&d)[kWindow], Vector (&v)[kWindow]) {
   const Vector even_a = d[4] - b2 * d[2], odd_a = d[3] - b2 * d[1];
   const Vector even_b = d[4] - a2 * d[2], odd_b = d[3] - a2 * d[1];
   v[0] = (a2 * b2) * d[0] + (d[4] - (a2 + b2) * d[2]);
@@ -73,7 +73,7 @@ PL_WINOGRAD_INLINE void transform_input(const Vector (&d)[kWindow], Vector (&v)[
 }
 
 // A^T: a column is (1, p, p^2, p^3), for infinity (0, 0, 0, 1).
-PL_WINOGRAD_INLINE void transform_output(const Vector (&p)[kWindow], Vector (&y)[kTile]) {
+PL_WINOGRAD_INLINE void from_points(const Vector (&p)[kWindow], Vector (&y)[kTile]) {
   const Vector sum_a = p[1] + p[2], difference_a = p[1] - p[2];
   const Vector sum_b = p[3] + p[4], difference_b = p[3] - p[4];
   y[0] = p[0] + sum_a + sum_b;
@@ -83,7 +83,7 @@ PL_WINOGRAD_INLINE void transform_output(const Vector (&p)[kWindow], Vector (&y)
 }
 
 // G: a row is (1, p, p^2) divided by the product of (p - q) over the other points q, for infinity (0, 0, 1).
-PL_WINOGRAD_INLINE void transform_filter(const Vector (&g)[kFilter], Vector (&u)[kWindow]) {
+PL_WINOGRAD_INLINE void to_points(const Vector (&g)[kFilter], Vector (&u)[kWindow]) {
   constexpr float scale_a = 1 / (2 * a2 * (a2 - b2)), scale_b = 1 / (2 * b2 * (b2 - a2));
   const Vector even_a = scale_a * g[0] + (scale_a * a2) * g[2], even_b = scale_b * g[0] + (scale_b * b2) * g[2];
   u[0] = (1 / (a2 * b2)) * g[0];
@@ -92,6 +92,70 @@ PL_WINOGRAD_INLINE void transform_filter(const Vector (&g)[kFilter], Vector (&u)
   u[3] = even_b + (scale_b * b) * g[1];
   u[4] = even_b - (scale_b * b) * g[1];
   u[5] = g[2];
+}
+
+// Of the gradient by the weights the same matrices, transposed.
+
+// A: a row is (1, p, p^2, p^3), for infinity (0, 0, 0, 1).
+PL_WINOGRAD_INLINE void to_points(const Vector (&y)[kTile], Vector (&p)[kWindow]) {
+  const Vector even_a = y[0] + a2 * y[2], odd_a = a * y[1] + (a * a2) * y[3];
+  const Vector even_b = y[0] + b2 * y[2], odd_b = b * y[1] + (b * b2) * y[3];
+  p[0] = y[0];
+  p[1] = even_a + odd_a;
+  p[2] = even_a - odd_a;
+  p[3] = even_b + odd_b;
+  p[4] = even_b - odd_b;
+  p[5] = y[3];
+}
+
+// G^T.
+PL_WINOGRAD_INLINE void from_points(const Vector (&u)[kWindow], Vector (&g)[kFilter]) {
+  constexpr float scale_a = 1 / (2 * a2 * (a2 - b2)), scale_b = 1 / (2 * b2 * (b2 - a2));
+  const Vector sum_a = u[1] + u[2], sum_b = u[3] + u[4];
+  g[0] = (1 / (a2 * b2)) * u[0] + (scale_a * sum_a + scale_b * sum_b);
+  g[1] = (scale_a * a) * (u[1] - u[2]) + (scale_b * b) * (u[3] - u[4]);
+  g[2] = (scale_a * a2) * sum_a + ((scale_b * b2) * sum_b + u[5]);
+}
+
+// The same along both dimensions of one part of one block, where at(i, j) gives an element: the point (i, j) goes to
+// v[(i * kWindow + j) * v_point].
+template <int Size, class At>
+PL_WINOGRAD_INLINE void part_to_points(const At& at, float* v, int64_t v_point) {
+  Vector between[kWindow][Size];
+#pragma GCC unroll 8
+  for (int j = 0; j < Size; ++j) {
+    Vector column[Size], t[kWindow];
+#pragma GCC unroll 8
+    for (int i = 0; i < Size; ++i) column[i] = at(i, j);
+    to_points(column, t);
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kWindow; ++i) {
+    Vector t[kWindow];
+    to_points(between[i], t);
+#pragma GCC unroll 8
+    for (int j = 0; j < kWindow; ++j) store(v + j * v_point, t[j]);
+    v += kWindow * v_point;
+  }
+}
+
+// And back, of one part.
+template <int Size>
+PL_WINOGRAD_INLINE void part_from_points(const float* p, int64_t point, Vector (&y)[Size][Size]) {
+  Vector between[Size][kWindow];
+#pragma GCC unroll 8
+  for (int j = 0; j < kWindow; ++j) {
+    Vector column[kWindow], t[Size];
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindow; ++i) column[i] = load(p + (i * kWindow + j) * point);
+    from_points(column, t);
+#pragma GCC unroll 8
+    for (int i = 0; i < Size; ++i) between[i][j] = t[i];
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < Size; ++i) from_points(between[i], y[i]);
 }
 
 // Where a window lies along one axis of an image: [begin, end) of its places are inside.  Outside, an address inside
@@ -115,39 +179,18 @@ PL_WINOGRAD_INLINE Span span(int first, int size, int64_t distance) {
   return result;
 }
 
-// B^T d B of one part of one block, where at(i, j) gives an element of d.
-template <class At>
-PL_WINOGRAD_INLINE void input_part(const At& at, float* v, int64_t v_point) {
-  Vector between[kWindow][kWindow];  // B^T d
-#pragma GCC unroll 8
-  for (int j = 0; j < kWindow; ++j) {
-    Vector d[kWindow], t[kWindow];
-#pragma GCC unroll 8
-    for (int i = 0; i < kWindow; ++i) d[i] = at(i, j);
-    transform_input(d, t);
-#pragma GCC unroll 8
-    for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < kWindow; ++i) {
-    Vector t[kWindow];
-    transform_input(between[i], t);
-#pragma GCC unroll 8
-    for (int j = 0; j < kWindow; ++j) store(v + j * v_point, t[j]);
-    v += kWindow * v_point;
-  }
-}
-
-// All of the window lies inside the image.
-PL_WINOGRAD_INLINE void input_whole(const float* corner, int64_t row, int64_t column, float* v, int64_t v_point) {
+// All of it lies inside the image.
+template <int Size>
+PL_WINOGRAD_INLINE void whole_to_points(const float* corner, int64_t row, int64_t column, float* v, int64_t v_point) {
   for (int part = 0; part < kParts; ++part, corner += kWidth, v += kWidth)
-    input_part([=](int i, int j) PL_WINOGRAD_LAMBDA { return load(corner + i * row + j * column); }, v, v_point);
+    part_to_points<Size>([=](int i, int j) PL_WINOGRAD_LAMBDA { return load(corner + i * row + j * column); }, v,
+                         v_point);
 }
 
 PL_WINOGRAD_INLINE void input_masked(const float* image, const Span& rows, const Span& columns, float* v,
                                      int64_t v_point) {
   for (int part = 0; part < kParts; ++part, image += kWidth, v += kWidth)
-    input_part(
+    part_to_points<kWindow>(
         [&](int i, int j) PL_WINOGRAD_LAMBDA {
           const Integers bits = reinterpret_cast<Integers>(load(image + columns.offset[j] + rows.offset[i]));
           return reinterpret_cast<Vector>(bits & (rows.mask[i] & columns.mask[j]));
@@ -164,7 +207,7 @@ __attribute__((noinline)) void input_tail(const float* image, const Span& rows, 
       for (int part = 0; part < kParts; ++part)
         store(window + (i * kWindow + j) * kLanes + part * kWidth,
               load_lanes(image + rows.offset[i] + columns.offset[j], lanes, part));
-  input_whole(window, kWindow * kLanes, kLanes, v, v_point);
+  whole_to_points<kWindow>(window, kWindow * kLanes, kLanes, v, v_point);
 }
 
 void input(const WinogradSource& given, int y0, int x0, int tiles, float* v, int64_t v_point, int64_t v_block) {
@@ -187,7 +230,7 @@ void input(const WinogradSource& given, int y0, int x0, int tiles, float* v, int
 #pragma GCC unroll 8
         for (int j = kWindow - kTile; j < kWindow; ++j)
           __builtin_prefetch(corner + i * row + (j + kTile) * column, 0, 3);
-      input_whole(corner, row, column, to, v_point);
+      whole_to_points<kWindow>(corner, row, column, to, v_point);
     } else
       input_masked(image, rows, span(x, source.w, source.column), to, v_point);
   };
@@ -199,28 +242,13 @@ void input(const WinogradSource& given, int y0, int x0, int tiles, float* v, int
 PL_WINOGRAD_INLINE void filter_channels(const float* g, float* u, int64_t u_point, int channels, int lanes, int ahead) {
   for (int channel = 0; channel < channels; ++channel, g += kFilter * kFilter * lanes, u += lanes) {
     for (int lane = 0; lane < lanes; lane += kWidth) {
-      Vector between[kWindow][kFilter];  // G g
-#pragma GCC unroll 4
-      for (int j = 0; j < kFilter; ++j) {
-        Vector column[kFilter], t[kWindow];
-#pragma GCC unroll 4
-        for (int i = 0; i < kFilter; ++i) {
-          const float* from = g + (i * kFilter + j) * lanes + lane;
-          column[i] = load(from);
-          if (ahead) __builtin_prefetch(from + ahead, 0, 3);
-        }
-        transform_filter(column, t);
-#pragma GCC unroll 8
-        for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
-      }
-      float* to = u + lane;
-#pragma GCC unroll 8
-      for (int i = 0; i < kWindow; ++i) {
-        Vector t[kWindow];
-        transform_filter(between[i], t);
-#pragma GCC unroll 8
-        for (int j = 0; j < kWindow; ++j, to += u_point) store(to, t[j]);
-      }
+      part_to_points<kFilter>(
+          [=](int i, int j) PL_WINOGRAD_LAMBDA {
+            const float* from = g + (i * kFilter + j) * lanes + lane;
+            if (ahead) __builtin_prefetch(from + ahead, 0, 3);
+            return load(from);
+          },
+          u + lane, u_point);
     }
   }
 }
@@ -357,22 +385,6 @@ void multiply(const float* v, int64_t v_block, const float* u, float* m, int til
   }
 }
 
-// The m * m outputs of one part: A^T p A.
-PL_WINOGRAD_INLINE void output_part(const float* p, int64_t point, Vector (&y)[kTile][kTile]) {
-  Vector between[kTile][kWindow];
-#pragma GCC unroll 8
-  for (int j = 0; j < kWindow; ++j) {
-    Vector column[kWindow], t[kTile];
-#pragma GCC unroll 8
-    for (int i = 0; i < kWindow; ++i) column[i] = load(p + (i * kWindow + j) * point);
-    transform_output(column, t);
-#pragma GCC unroll 8
-    for (int i = 0; i < kTile; ++i) between[i][j] = t[i];
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < kTile; ++i) transform_output(between[i], y[i]);
-}
-
 // Blocks that are incomplete, and activations that are functions: by way of a copy of the tile.
 __attribute__((noinline)) void output_block(const WinogradTarget& target, int64_t offset, int block, int rows,
                                             int columns, const float* p, int64_t point) {
@@ -381,7 +393,7 @@ __attribute__((noinline)) void output_block(const WinogradTarget& target, int64_
   for (int lane = 0; lane < lanes; ++lane) bias[lane] = target.bias[block * kLanes + lane];
   for (int part = 0; part < kParts; ++part) {
     Vector y[kTile][kTile];
-    output_part(p + part * kWidth, point, y);
+    part_from_points(p + part * kWidth, point, y);
     const Vector shift = load(bias + part * kWidth);
 #pragma GCC unroll 4
     for (int i = 0; i < kTile; ++i)
@@ -441,7 +453,7 @@ PL_WINOGRAD_INLINE void output_blocks(const WinogradTarget& target, int64_t offs
           if (with_residual) __builtin_prefetch(residual + i * row + j * column, 0, 3);
         }
       Vector values[kTile][kTile];
-      output_part(p + part * kWidth, point, values);
+      part_from_points(p + part * kWidth, point, values);
       const Vector shift = load(bias + part * kWidth);
       float* line = y + part * kWidth;
       const float* added = with_residual ? residual + part * kWidth : nullptr;
@@ -481,56 +493,7 @@ void output(const WinogradTarget& target, int y0, int x0, const float* p, int64_
     output_block(target, offset + block * target.block, block, rows, columns, p + block * kLanes, point);
 }
 
-// ---- the gradient by the weights: the transforms are those above, transposed ----
-
-// A: a row is (1, p, p^2, p^3), for infinity (0, 0, 0, 1).
-PL_WINOGRAD_INLINE void transform_gradient(const Vector (&y)[kTile], Vector (&p)[kWindow]) {
-  const Vector even_a = y[0] + a2 * y[2], odd_a = a * y[1] + (a * a2) * y[3];
-  const Vector even_b = y[0] + b2 * y[2], odd_b = b * y[1] + (b * b2) * y[3];
-  p[0] = y[0];
-  p[1] = even_a + odd_a;
-  p[2] = even_a - odd_a;
-  p[3] = even_b + odd_b;
-  p[4] = even_b - odd_b;
-  p[5] = y[3];
-}
-
-// G^T.
-PL_WINOGRAD_INLINE void transform_sums(const Vector (&u)[kWindow], Vector (&g)[kFilter]) {
-  constexpr float scale_a = 1 / (2 * a2 * (a2 - b2)), scale_b = 1 / (2 * b2 * (b2 - a2));
-  const Vector sum_a = u[1] + u[2], sum_b = u[3] + u[4];
-  g[0] = (1 / (a2 * b2)) * u[0] + (scale_a * sum_a + scale_b * sum_b);
-  g[1] = (scale_a * a) * (u[1] - u[2]) + (scale_b * b) * (u[3] - u[4]);
-  g[2] = (scale_a * a2) * sum_a + ((scale_b * b2) * sum_b + u[5]);
-}
-
-// A y A^T of one part of one block, where at(i, j) gives an element of y.
-template <class At>
-PL_WINOGRAD_INLINE void gradient_part(const At& at, float* v, int64_t v_point) {
-  Vector between[kWindow][kTile];  // A y
-#pragma GCC unroll 8
-  for (int j = 0; j < kTile; ++j) {
-    Vector y[kTile], t[kWindow];
-#pragma GCC unroll 8
-    for (int i = 0; i < kTile; ++i) y[i] = at(i, j);
-    transform_gradient(y, t);
-#pragma GCC unroll 8
-    for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < kWindow; ++i) {
-    Vector t[kWindow];
-    transform_gradient(between[i], t);
-#pragma GCC unroll 8
-    for (int j = 0; j < kWindow; ++j) store(v + j * v_point, t[j]);
-    v += kWindow * v_point;
-  }
-}
-
-PL_WINOGRAD_INLINE void gradient_whole(const float* corner, int64_t row, int64_t column, float* v, int64_t v_point) {
-  for (int part = 0; part < kParts; ++part, corner += kWidth, v += kWidth)
-    gradient_part([=](int i, int j) PL_WINOGRAD_LAMBDA { return load(corner + i * row + j * column); }, v, v_point);
-}
+// ---- the gradient by the weights ----
 
 // Tiles that reach beyond the image, and blocks with fewer than 16 channels in memory: by way of a copy.
 __attribute__((noinline)) void gradient_tail(const float* corner, int64_t row, int64_t column, int rows, int columns,
@@ -540,7 +503,7 @@ __attribute__((noinline)) void gradient_tail(const float* corner, int64_t row, i
     for (int j = 0; j < columns; ++j)
       for (int part = 0; part < kParts; ++part)
         store(tile + (i * kTile + j) * kLanes + part * kWidth, load_lanes(corner + i * row + j * column, lanes, part));
-  gradient_whole(tile, kTile * kLanes, kLanes, v, v_point);
+  whole_to_points<kTile>(tile, kTile * kLanes, kLanes, v, v_point);
 }
 
 void gradient(const WinogradSource& given, int y0, int x0, int tiles, float* v, int64_t v_point, int64_t v_block) {
@@ -554,7 +517,7 @@ void gradient(const WinogradSource& given, int y0, int x0, int tiles, float* v, 
       float* to = v + tile * kLanes + block * v_block;
       const int lanes = block + 1 < source.blocks ? kLanes : source.last_lanes;
       if (rows == kTile && columns == kTile && lanes == kLanes)
-        gradient_whole(corner, source.row, source.column, to, v_point);
+        whole_to_points<kTile>(corner, source.row, source.column, to, v_point);
       else
         gradient_tail(corner, source.row, source.column, rows, columns, lanes, to, v_point);
     }
@@ -609,28 +572,17 @@ void gather(const float* v, const float* g, int64_t g_block, float* sums, int ti
 void weights(const float* sums, int64_t sums_point, float* weights, int channels, int lanes) {
   for (int channel = 0; channel < channels; ++channel, sums += lanes, weights += kFilter * kFilter * lanes)
     for (int lane = 0; lane < lanes; lane += kWidth) {
-      Vector between[kFilter][kWindow];  // G^T sums
-#pragma GCC unroll 8
-      for (int j = 0; j < kWindow; ++j) {
-        Vector column[kWindow], t[kFilter];
-#pragma GCC unroll 8
-        for (int i = 0; i < kWindow; ++i) column[i] = load(sums + (i * kWindow + j) * sums_point + lane);
-        transform_sums(column, t);
+      Vector made[kFilter][kFilter];
+      part_from_points(sums + lane, sums_point, made);
 #pragma GCC unroll 4
-        for (int i = 0; i < kFilter; ++i) between[i][j] = t[i];
-      }
+      for (int i = 0; i < kFilter; ++i)
 #pragma GCC unroll 4
-      for (int i = 0; i < kFilter; ++i) {
-        Vector row[kFilter];
-        transform_sums(between[i], row);
-#pragma GCC unroll 4
-        for (int j = 0; j < kFilter; ++j) store(weights + (i * kFilter + j) * lanes + lane, row[j]);
-      }
+        for (int j = 0; j < kFilter; ++j) store(weights + (i * kFilter + j) * lanes + lane, made[i][j]);
     }
 }
 
-constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input,    filter, multiply, few,
-                                      output,          gradient,          gather,   weights};
+constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input,  filter, multiply, few,
+                                      output,          gradient,          gather, weights};
 
 #undef PL_WINOGRAD_INLINE
 #undef PL_WINOGRAD_LAMBDA
