@@ -325,11 +325,13 @@ class _Division:
         for node in self._nodes:
             passed, readers = passed_of(node), {*node.users}
             if node.op == "placeholder":
-                if passed is None or not passed.is_decided:
+                if passed is None or passed.layout is None:
                     continue
             elif not self._is_made_by_plan(node) or not may_pass(node.meta["val"]):
                 continue
             elif passed is not None:
+                if passed.is_decided and passed.layout is None:  # PyTorch made it, in another division
+                    continue
                 readers.discard(self._output)  # for backward
             elif all(self._level.get(user) == self._level[node] for user in readers):
                 continue

@@ -53,7 +53,7 @@ class Segment:
         self.outputs = tuple(outputs)
         self.device = device
         self.steady = steady
-        self.passed = {node: each for node, each in passed.items() if each.layout is not None or not each.is_decided}
+        self.passed = passed
         self.layouts: dict[Node, str | None] = {}  # of inputs and outputs
         self.again: list[str] = []  # for which sizes the graph was made again, and why
         self._constants, self._shared, self._present = constants, shared, present
@@ -110,9 +110,9 @@ class Segment:
         self._graph = self._translated().graph
         return self._graph
 
-    def carried(self, node: Node, evaluation: Evaluation) -> Form:
-        """Shape and strides of the tensor that the plan takes or gives for a node."""
-        shape, wanted = form_of(node, evaluation)
+    def carried(self, node: Node, traced: Form) -> Form:
+        """Shape and strides of the tensor that the plan takes or gives for a node, of that form in PyTorch."""
+        shape, wanted = traced
         if node in self.passed:
             return self.passed[node].form(shape, node.meta["val"].dtype)
         return shape, _strides_of_plan(shape, wanted, self.layouts[node])
@@ -160,22 +160,22 @@ class BoundSegment:
         self._spread = []
         for place, node in enumerate(segment.outputs):
             value = node.meta["val"]
-            shape, strides = segment.carried(node, evaluation)
+            traced = form_of(node, evaluation)
+            shape, strides = segment.carried(node, traced)
             self._made.append((shape, strides, value.dtype, math.prod(shape) * value.element_size()))
-            wanted = strides if node in segment.passed else form_of(node, evaluation)[1]
-            if strides != wanted and not may_overlap(shape, wanted):
-                self._spread.append((place, wanted))
+            if node not in segment.passed and strides != traced[1] and not may_overlap(*traced):
+                self._spread.append((place, traced[1]))
         # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
-        self._checked = [
-            (place, segment.carried(node, evaluation)[1])
-            for place, node in enumerate(segment.inputs)
-            if node not in segment.steady
-        ]
-        self._passed = {
-            place: (segment.passed[node], form_of(node, evaluation)[0], segment.carried(node, evaluation))
-            for place, node in enumerate(segment.inputs)
-            if node in segment.passed
-        }
+        self._checked = []
+        self._passed: dict[int, tuple[Passed, tuple[int, ...], Form]] = {}
+        for place, node in enumerate(segment.inputs):
+            if node in segment.steady:
+                continue
+            traced = form_of(node, evaluation)
+            form = segment.carried(node, traced)
+            self._checked.append((place, form[1]))
+            if node in segment.passed:
+                self._passed[place] = (segment.passed[node], traced[0], form)
         self._complex = [place for place, node in enumerate(segment.inputs) if node.meta["val"].is_complex()]
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
