@@ -43,7 +43,7 @@ def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype != torch.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    x, mask = torch.broadcast_tensors(x, mask)
+    x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]
     return x.reshape(-1).index_select(0, _found(mask.reshape(-1)))
 
 

@@ -439,6 +439,7 @@ def _fill(
     # Numbers of slots: tensors among the arguments, constants, results of steps.
     slots: dict[int, int] = {-1: -1}
     for node in translator.inputs:
+        assert isinstance(node, Node)  # no axis: sizes are known here
         slots[translator.operand(node)._id] = (
             inputs.index(node) if node not in given.numbers else len(given.tensors) + given.numbers.index(node)
         )

@@ -36,6 +36,9 @@ MAX_SIZES = 32  # sizes for which it is kept which calls they are; what plans ke
 MAX_DIVISIONS = 8  # of one graph between plans and PyTorch, for sizes that one alone does not serve
 MAX_PACKINGS = 2  # so often weights that changed are packed again; then they are inputs of plans
 
+# A step of `program` whose function `at` may have to bind to sizes first.
+_Step = tuple[Callable[..., Any] | Segment | AsTraced, Sequence[Any], dict[str, Any], Node | list[Node]]
+
 
 class Compiled:
     """Calls plans and PyTorch's ops for a traced graph. Takes a list of arguments, which it empties.
@@ -238,9 +241,9 @@ class _Division:
             for node in self._nodes
             if is_number(node)
         }
-        steps = [
-            (function.at(evaluation) if isinstance(function, (Segment, AsTraced)) else function, *others)
-            for function, *others in self._calls
+        steps: list[Step] = [
+            (called.at(evaluation) if isinstance(called, (Segment, AsTraced)) else called, arguments, named, results)
+            for called, arguments, named, results in self._calls
         ]
         return program(self._placeholders, steps, self._output.args[0], numbers)  # type: ignore[arg-type]
 
@@ -342,7 +345,7 @@ class _Division:
     def _is_made_by_plan(self, node: Node) -> bool:
         return node in self._level and self._is_planned(node)
 
-    def _steps(self) -> list[Step]:
+    def _steps(self) -> list[_Step]:
         """Calls in the order of levels, without what nobody reads."""
         needed: set[Node] = set(self._output.all_input_nodes)
         for segment in self.segments:
@@ -367,7 +370,7 @@ class _Division:
             if node in needed and node.target is not operator.getitem and node.op == "call_function"
             and node not in self._views and node not in self._folded
         ]  # fmt: skip
-        order: list[tuple[int, int, Step]] = []
+        order: list[tuple[int, int, _Step]] = []
         for at, node in enumerate(here):
             if node not in needed:
                 continue
@@ -376,14 +379,16 @@ class _Division:
             elif node in copied:
                 order.append((self._level[node], at, (copied[node], (), {}, node)))
             else:
-                step: Step = (node.target, node.args, dict(node.kwargs), node)
+                step: _Step = (node.target, node.args, dict(node.kwargs), node)
                 order.append((self._level[node], at, step))
         for at, node in enumerate(self._placeholders):
             passed = passed_of(node)
             if passed is not None and passed.layout is not None and node not in self._passed and node.users:
-                order.append((-1, at, (AsTraced(node, passed), (node,), {}, node)))
+                step = (AsTraced(node, passed), (node,), {}, node)
+                order.append((-1, at, step))
         for level, segment in self._of_level.items():
-            order.append((level, 0, (segment, segment.inputs, {}, list(segment.outputs))))
+            step = (segment, segment.inputs, {}, list(segment.outputs))
+            order.append((level, 0, step))
         return [step for _, _, step in sorted(order, key=lambda each: each[:2])]
 
     def _is_planned(self, node: Node) -> bool:

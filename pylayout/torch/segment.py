@@ -234,8 +234,8 @@ class BoundSegment:
         for place, needed in self._checked:
             tensor = given[place]
             if place in self._passed:  # PyTorch made it, in another division of forward
-                passed, *forms = self._passed[place]
-                given[place] = passed.moved(tensor, *forms)
+                passed, shape, form = self._passed[place]
+                given[place] = passed.moved(tensor, shape, form)
             elif tensor.stride() != needed or tensor.is_neg():
                 dense = torch.empty_strided(tensor.shape, needed, dtype=tensor.dtype, device=self._device)
                 given[place] = dense.copy_(tensor)

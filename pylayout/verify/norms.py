@@ -14,6 +14,8 @@ from .bounds import FUNCTION, LOGARITHM, UNIT, sum_bound
 from .products import convolved_geometry
 from .reference import Full, activated, register
 
+_ALL: tuple[Any, ...] = (slice(None), slice(None))  # of images and channels
+
 Array = NDArray[Any]
 
 
@@ -238,14 +240,14 @@ class Fold(Full):
         parts = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *windows)
         sums, squares = (np.zeros((*parts.shape[:2], *padded)) for _ in range(2))
         for k in np.ndindex(*kernel):
-            at = tuple(
+            at = _ALL + tuple(
                 slice(i * d, i * d + (n - 1) * s + 1, s)
                 for i, d, n, s in zip(k, dilation, windows, stride, strict=True)
             )
-            part = parts[(slice(None), slice(None), *k)]
-            sums[(..., *at)] += part
-            squares[(..., *at)] += part * part
-        inside = (..., *(slice(b, b + size) for b, size in zip(begins, sizes, strict=True)))
+            part = parts[_ALL + k]
+            sums[at] += part
+            squares[at] += part * part
+        inside = _ALL + tuple(slice(b, b + size) for b, size in zip(begins, sizes, strict=True))
         return sums[inside], sum_bound(math.prod(kernel), sums[inside], squares[inside]), self.dtype
 
     def _each(self, name: str, axes: int, default: int = 1) -> list[int]:
@@ -404,7 +406,7 @@ class PoolIndices(Pool):
             first = np.where(holes.any(-1), count - 1 - holes[..., ::-1].argmax(-1), part.argmax(-1))
             inside = np.unravel_index(first, [len(w) for w in window])
             places = [np.asarray(w)[i] for w, i in zip(window, inside, strict=True)]
-            y[(..., *at)] = np.ravel_multi_index(places, x.shape[2:])
+            y[_ALL + at] = np.ravel_multi_index(places, x.shape[2:])
         return y, 0.0, "s64"
 
 

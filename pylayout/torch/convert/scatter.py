@@ -167,7 +167,7 @@ def _put_by_mask(call: Call, x: Operand, mask: Operand, values: Operand, accumul
 def index_add(call: Call, x: Operand, dim: int, index: Operand, source: Operand, *, alpha: Any = 1) -> Operand:
     require(x.dtype != "bool", "dtype bool")
     if alpha != 1:
-        source = call.op("mul", source, call.cast(alpha, source.dtype))
+        source = call.op("mul", source, call.cast(alpha, source.dtype.name))
     return _put_slices(call, x, dim, index, source, "sum")
 
 
