@@ -25,8 +25,8 @@ Dims with(Dims shape, int dim, int64_t size) {
 // A view of the first places.
 TensorRef beginning_of(const TensorRef& room, int dim, int64_t places) {
   const TensorDesc& desc = room->desc();
-  return std::make_shared<Tensor>(
-      TensorDesc::strided(desc.dtype, with(desc.shape, dim, places), desc.strides), room->buffer());
+  return std::make_shared<Tensor>(TensorDesc::strided(desc.dtype, with(desc.shape, dim, places), desc.strides),
+                                  room->buffer());
 }
 
 }  // namespace
