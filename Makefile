@@ -45,8 +45,9 @@ test-kernels: tests
 .PHONY: $(KERNEL_PARTS)
 $(KERNEL_PARTS): test-kernels-%: tests
 	@$(CTEST) --label-regex '^slow-$*$$'
-# Python tests of kernels: the ops' cases where dispatch measures candidates, every value of every tunable.
-CANDIDATES := tests/test_ops.py tests/test_opencl_tunables.py
+# Python tests of kernels: the ops' cases that `test` leaves out on OpenCL, all cases where dispatch measures candidates,
+# every value of every tunable.
+CANDIDATES := tests/test_ops.py tests/test_op_gradients.py tests/test_opencl_tunables.py
 test-candidates: tests
 	@$(PYTEST) -m slow $(CANDIDATES)
 # Python tests: large networks.

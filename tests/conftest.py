@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import numpy
@@ -51,11 +52,30 @@ def pytest_collection():
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are taken by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _mark_slow_cases(items)
     if config.getoption("--optimised") == "only":
         others = [item for item in items if "unoptimised" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if "unoptimised" in getattr(item, "fixturenames", ())]
+
+
+def _mark_slow_cases(items: list[pytest.Item]) -> None:
+    """What `one_in(n)` says, counted in the order of the file: most of such tests' time goes into compiling kernels."""
+    counts: Counter[tuple[str, str]] = Counter()
+    ops: set[tuple[str, str, str]] = set()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        device = item.callspec.params.get("device", "cpu") if mark and hasattr(item, "callspec") else "cpu"
+        if mark is None or device == "cpu":
+            continue
+        test = (item.nodeid.partition("[")[0], device)
+        op = getattr(item.callspec.params.get("case"), "op", "")
+        if counts[test] % mark.args[0] and (*test, op) in ops:
+            item.add_marker(pytest.mark.slow)
+        counts[test] += 1
+        ops.add((*test, op))
 
 
 def pytest_report_header() -> list[str]:

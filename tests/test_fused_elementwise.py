@@ -62,6 +62,7 @@ def random_program(rng: np.random.Generator, dtype: str) -> tuple[pl.Graph, list
     return g, arrays, expected
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("part", range(2))
 def test_random_programs(device: str, dtype: str, part: int, rng: np.random.Generator) -> None:

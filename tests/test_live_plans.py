@@ -145,6 +145,7 @@ def test_what_is_to_be_measured_takes_nothing_of_it(settled):
     assert "measuring ops" in found["stages"]
 
 
+@pytest.mark.slow
 def test_a_batch_may_be_cut_otherwise(tmp_path):
     found = lived(tmp_path / "cache", n=4)
     assert found["last"]["state"] == "settled"
@@ -236,9 +237,10 @@ def test_threads_share_the_contest():
     assert not problems
 
 
-def test_a_kill_in_the_midst_loses_nothing(tmp_path):
+@pytest.mark.parametrize("waits", [[0.4], pytest.param([0.2, 0.6, 1.2], marks=pytest.mark.slow)], ids=str)
+def test_a_kill_in_the_midst_loses_nothing(waits, tmp_path):
     cache = tmp_path / "cache"
-    for wait in (0.2, 0.6, 1.2):
+    for wait in waits:
         process = subprocess.Popen(**arguments(cache, 1, {}), stdout=subprocess.PIPE)
         assert process.stdout.readline() == "compiled\n"
         time.sleep(wait)

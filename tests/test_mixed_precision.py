@@ -67,6 +67,7 @@ def spoilt() -> tuple[np.ndarray, np.ndarray]:
     return images, labels
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("math", ["fp32", *MATHS])
 def test_a_step_without_finite_gradients_changes_nothing(math: str, optimizer: str, device: str) -> None:

@@ -79,8 +79,8 @@ def pocl() -> str:
     pytest.skip("no PoCL, which keeps a file of each program that it compiles")
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16"])
-@pytest.mark.parametrize("kind", ["convolutions", "text"])
+@pytest.mark.parametrize("dtype", ["f32", pytest.param("f16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["convolutions", pytest.param("text", marks=pytest.mark.slow)])
 def test_a_new_size_takes_kernels_that_are_compiled(kind: str, dtype: str, tmp_path: Path) -> None:
     root = str(Path(pl.__file__).parent.parent)
     path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)

@@ -18,7 +18,7 @@ import pylayout as pl
 from pylayout import ops
 
 
-@pytest.mark.parametrize("tune", ["off", "auto", "full"])
+@pytest.mark.parametrize("tune", ["off", "auto", pytest.param("full", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("layout", ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c"])
 def test_every_policy_gives_the_same_results(device, layout, tune):
     plan = pl.compile(graph_of(), device=device, layout=layout, tune=tune)

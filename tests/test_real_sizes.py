@@ -81,6 +81,7 @@ ALWAYS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", ALWAYS, ids=lambda case: case.key)
 def test_where_blocks_begin(case: Case, device: str) -> None:
     if case.strided and device != "cpu":

@@ -25,6 +25,7 @@ def ordered(op: str, values: Any) -> np.ndarray:
     return np.stack([p.reshape(len(ORDER[op]), -1, *p.shape[1:])[ORDER[op]].reshape(p.shape) for p in parts])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", ORDER)
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_recurrent_gradients_are_torchs(op: str, batch_first: bool, device: str, rng: np.random.Generator) -> None:
@@ -170,6 +171,7 @@ def test_the_same_bits_whatever_the_threads(case: Case) -> None:
     assert runs[0] == runs[1]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("op", [*ORDER, "scaled_dot_product_attention"])
 def test_gradients_in_half_precision(op: str, dtype: str, device: str) -> None:

@@ -64,6 +64,7 @@ def conv(answer: "dict[str, object]") -> "dict[str, object]":
     return next(item for item in answer["result"]["ops"] if item["op"].startswith("conv2d"))
 
 
+@pytest.mark.slow
 def test_search_goes_on_where_it_stopped_and_its_winner_is_used(tmp_path: Path) -> None:
     first = search(tmp_path, stop_after=1)  # before the first measurement
     assert all(not item["finished"] for item in first["result"]["ops"])

@@ -141,12 +141,15 @@ PARTS = (
     ),
     Part(
         "test-candidates",
-        "the cases of all ops where dispatch measures several candidates and takes any; every value of every tunable",
+        "all cases of all ops and their gradients on OpenCL; the same where dispatch measures several candidates and "
+        "takes any; every value of every tunable",
         (
             "kernels",
             OPENCL,
             "src/dispatch",
+            "src/ops",
             "tests/op_cases",
+            "tests/test_op_gradients.py",
             "tests/test_opencl_kernels.py",
             "tests/test_opencl_tunables.py",
             "tests/test_ops.py",

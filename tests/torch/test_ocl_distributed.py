@@ -216,26 +216,24 @@ def _two_processes(program: str, *arguments: str) -> None:
     assert [worker.returncode for worker in workers] == [0, 0], "\n".join(errors)
 
 
-@pytest.mark.parametrize(("where", "mode"), [("ocl:0", "eager"), ("cpu", "compiled")])
+@pytest.mark.parametrize(
+    ("where", "mode"), [("ocl:0", "eager"), pytest.param("cpu", "compiled", marks=pytest.mark.slow)]
+)
 def test_gradients_of_two_processes_are_those_of_one(where, mode):
     _two_processes(WORKER, where, mode)
 
 
-@pytest.mark.parametrize(("where", "mode"), [("ocl:0", "eager"), ("cpu", "compiled")])
+@pytest.mark.parametrize(
+    ("where", "mode"), [pytest.param("ocl:0", "eager", marks=pytest.mark.slow), ("cpu", "compiled")]
+)
 def test_sharded_weights_become_those_of_one_process(where, mode):
     pytest.importorskip("torch.distributed.fsdp", reason="PyTorch without FSDP2")
     _two_processes(SHARDED, where, mode)
 
 
-@pytest.mark.parametrize(
-    ("where", "mode"),
-    [
-        ("ocl:0", "sharded"),
-        pytest.param("ocl:0", "replicated", marks=pytest.mark.slow),
-        pytest.param("cpu", "sharded", marks=pytest.mark.slow),
-        pytest.param("cpu", "replicated", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["sharded", "replicated"])
+@pytest.mark.parametrize("where", ["ocl:0", "cpu"])
 def test_training_goes_on_after_a_process_was_killed(where, mode, tmp_path):
     if mode == "sharded":
         pytest.importorskip("torch.distributed.fsdp", reason="PyTorch without FSDP2")

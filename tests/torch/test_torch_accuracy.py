@@ -14,7 +14,7 @@ def accuracy(torchvision_models, untuned):  # which makes bench importable
     return torch_accuracy
 
 
-@pytest.mark.parametrize("where", ["cpu", "ocl:0"])
+@pytest.mark.parametrize("where", ["cpu", pytest.param("ocl:0", marks=pytest.mark.slow)])
 def test_a_network_is_as_exact_as_in_pytorch(accuracy, where):
     row = accuracy.validate("squeezenet1_0", where, 1, 48)
     assert row["forward_times"] < 5 and row["backward_times"] < 5, row
