@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "core/dtype.h"
+#include "core/end_of_process.h"
 #include "core/status.h"
 #include "pylayout.h"
 
@@ -19,6 +20,7 @@ const char* last_error() noexcept;
 
 template <class Body>
 pl_status guarded(Body&& body) noexcept {
+  pass_into_library();
   try {
     body();
     return PL_OK;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/end_of_process.h"
 #include "core/interrupt.h"
 
 namespace pl {
@@ -74,14 +74,13 @@ void Background::Crew::stop_all() {
 }
 
 Background::Background(int threads, size_t capacity) {
-  // Registered here, after the libraries were loaded whose work this does: what is registered last is called first.
   [[maybe_unused]] static const bool registered = [] {
     pthread_atfork([] { Crew::all().lock.lock(); }, [] { Crew::all().lock.unlock(); },
                    [] {
                      Crew::all().lock.unlock();
                      ++forks;
                    });
-    std::atexit(Crew::stop_all);
+    add_end_of_process(Crew::stop_all);
     return true;
   }();
   crew_ = std::make_shared<Crew>(threads, capacity);

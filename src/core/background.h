@@ -2,8 +2,7 @@
 // runs, programs for sizes that come again and again.
 //
 // Threads are begun with the first work.  What waits is bounded.  stop() forgets what nobody has begun and waits for
-// what has; from then on nothing is taken any more.  When the process ends, all are stopped before the libraries that
-// their work may be in: a driver must not be torn down around its own call.
+// what has; from then on nothing is taken any more.  When the process ends, all are stopped (core/end_of_process.h).
 //
 // Threads do not live on in a forked child.  There work is refused, nothing is waited for, and what belongs to the
 // threads is left as it is, since one of them may have held a lock when the process was forked.

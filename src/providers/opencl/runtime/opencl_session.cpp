@@ -1,11 +1,14 @@
 #include "providers/opencl/runtime/opencl_session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include "core/end_of_process.h"
 #include "core/threads.h"
 #include "providers/opencl/program/program_cache.h"
 #include "providers/opencl/runtime/submission.h"
@@ -45,11 +48,37 @@ OpenclDevice::Session::Session(const Platform& platform, cl_device_id id, const 
           {cl.library, platform.name, platform.version, number_of(platform, id)},
           capabilities.nvidia ? CompilerProcesses::useful(available_processors(), capabilities.global_memory) : 0) {}
 
+struct OpenclDevice::Session::OfProcess {
+  std::mutex lock;
+  std::map<cl_device_id, std::shared_ptr<Session>> sessions;
+  std::atomic<pid_t> opened_by{0};  // a forked child has not its threads
+
+  static OfProcess& all() {
+    static auto* one = new OfProcess();
+    return *one;
+  }
+
+  // Runtimes work in threads of their own: PoCL's compiles a kernel when its command is due.
+  static void finish() {
+    if (all().opened_by != getpid()) return;
+    std::vector<std::shared_ptr<Session>> open;
+    {
+      std::lock_guard<std::mutex> guard(all().lock);
+      for (const auto& [id, session] : all().sessions)
+        if (session->is_open) open.push_back(session);
+    }
+    for (const auto& session : open) {
+      try {
+        session->queues.finish_all();
+      } catch (const std::exception&) {  // nobody is there to be told
+      }
+    }
+  }
+};
+
 std::shared_ptr<OpenclDevice::Session> OpenclDevice::Session::of_process(const Platform& platform, cl_device_id id) {
-  static std::mutex lock;
-  static auto* sessions = new std::map<cl_device_id, std::shared_ptr<Session>>();
-  std::lock_guard<std::mutex> guard(lock);
-  std::shared_ptr<Session>& session = (*sessions)[id];
+  std::lock_guard<std::mutex> guard(OfProcess::all().lock);
+  std::shared_ptr<Session>& session = OfProcess::all().sessions[id];
   if (!session) session = std::make_shared<Session>(platform, id, read_capabilities(platform, id));
   return session;
 }
@@ -69,6 +98,9 @@ void OpenclDevice::Session::open() {
     };
     queues.open(lent ? std::move(lent) : make(), make);
     programs = std::make_unique<ProgramCache>(&cl, context.get(), id, fingerprint, binaries, compilers);
+    is_open = true;
+    OfProcess::all().opened_by = getpid();
+    [[maybe_unused]] static const bool added = (add_end_of_process(OfProcess::finish), true);
   });
 }
 

@@ -24,6 +24,7 @@ struct OpenclDevice::Session {
   std::atomic<bool> declares_builtins;
   std::atomic<uint64_t> releases{0};
   std::once_flag opened;
+  std::atomic<bool> is_open{false};
   Context context;
   Queue lent;  // until it is opened
   std::once_flag mapping_made;
@@ -35,8 +36,10 @@ struct OpenclDevice::Session {
   Session(const Platform& platform, cl_device_id id, const Capabilities& capabilities);
 
   // The session of a device of ours: one for the process, never closed, against the fault kQueueRelease (faults.h); and
-  // contexts of one process gain from sharing built programs.
+  // contexts of one process gain from sharing built programs.  When the process ends, it waits for what is queued.
   static std::shared_ptr<Session> of_process(const Platform& platform, cl_device_id id);
+
+  struct OfProcess;
 
   void open();
 

@@ -1,0 +1,83 @@
+// What is done when the process ends comes before static objects go.
+#include "core/end_of_process.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "check.h"
+
+using namespace pl;
+
+namespace {
+
+int pipe_to_parent = -1;
+
+void say(char letter) {
+  if (write(pipe_to_parent, &letter, 1) != 1) std::abort();
+}
+
+struct Late {
+  ~Late() { say('s'); }
+};
+
+// What `body` says in a process of its own that ends by exit().
+template <class Body>
+std::string said_by(Body&& body) {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    pipe_to_parent = ends[1];
+    body();
+    std::exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  for (char letter; read(ends[0], &letter, 1) == 1;) said += letter;
+  close(ends[0]);
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  return said;
+}
+
+void make_static_object() { static const Late late; }
+
+TEST("before_static_objects") {
+  CHECK(said_by([] {
+          pass_into_library();
+          add_end_of_process([] { say('a'); });
+          add_end_of_process([] { say('b'); });
+          make_static_object();  // after them, as LLVM makes its own when it first compiles
+        }) == "bas");
+}
+
+// The thread that ended has done nothing; std::atexit is what is left.
+TEST("where_the_main_thread_never_passed") {
+  CHECK(said_by([] {
+          std::thread([] {
+            pass_into_library();
+            add_end_of_process([] { say('a'); });
+          }).join();
+          say('m');
+          make_static_object();
+        }) == "msa");
+}
+
+TEST("in_forked_children_too") {
+  CHECK(said_by([] {
+          pass_into_library();
+          add_end_of_process([] { say('a'); });
+          const pid_t child = fork();
+          if (child == 0) std::exit(0);
+          int status = -1;
+          waitpid(child, &status, 0);
+          say(status == 0 ? '0' : '1');
+        }) == "a0a");
+}
+
+}  // namespace
