@@ -2,7 +2,77 @@
  *
  * pyl_run*: an op call without arrays made in Python.  The result is the one output, or NULL where the call
  * failed or has another number of outputs; pyl_last_outcome then tells this thread which. */
+#include <pthread.h>
+#include <unistd.h>
+
 #include "_torch_tensors.h"
+
+/* Callbacks into Python.  Where the interpreter ends, it ends other threads than the main one as they ask for it, by
+ * unwinding their stacks, and those of the library are not made for that.  So from pyl_end_callbacks() on they no longer
+ * ask; it waits for those that do at that time. */
+static size_t pyl_main_thread, pyl_raised;
+static int pyl_ending, pyl_calling;
+
+static int pyl_is_main_thread(void) { return (size_t)pthread_self() == __atomic_load_n(&pyl_main_thread, __ATOMIC_RELAXED); }
+
+static int pyl_may_call(void) {
+  if (pyl_is_main_thread()) return 1;
+  __atomic_add_fetch(&pyl_calling, 1, __ATOMIC_SEQ_CST);
+  if (!__atomic_load_n(&pyl_ending, __ATOMIC_SEQ_CST)) return 1;
+  __atomic_sub_fetch(&pyl_calling, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+
+static void pyl_has_called(void) {
+  if (!pyl_is_main_thread()) __atomic_sub_fetch(&pyl_calling, 1, __ATOMIC_SEQ_CST);
+}
+
+static void pyl_set_main_thread(size_t thread) { __atomic_store_n(&pyl_main_thread, thread, __ATOMIC_RELAXED); }
+
+/* How many errors callbacks have raised that no call has taken yet. */
+static void pyl_set_raised(size_t count) { __atomic_store_n(&pyl_raised, count, __ATOMIC_RELEASE); }
+
+/* Without the interpreter's lock, which those that are waited for may need. */
+static void pyl_end_callbacks(void) {
+  int i;
+  __atomic_store_n(&pyl_ending, 1, __ATOMIC_SEQ_CST);
+  for (i = 0; i < 1000 && __atomic_load_n(&pyl_calling, __ATOMIC_SEQ_CST); i++) usleep(1000);
+}
+
+static void pyl_python_release_owner(void* user);
+static int pyl_python_interrupted(void* user);
+static void pyl_python_plan_progress(void* user, const char* stage, double fraction);
+static int pyl_python_tune_progress(void* user, const char* what, double fraction);
+
+static void pyl_release_owner(void* user) {
+  if (!pyl_may_call()) return; /* the process ends, and its memory with it */
+  pyl_python_release_owner(user);
+  pyl_has_called();
+}
+
+/* Handlers of signals run in the main thread, so others ask only where a callback has raised. */
+static int pyl_interrupted(void* user) {
+  int answer;
+  if (!pyl_is_main_thread() && !__atomic_load_n(&pyl_raised, __ATOMIC_ACQUIRE)) return 0;
+  if (!pyl_may_call()) return 1;
+  answer = pyl_python_interrupted(user);
+  pyl_has_called();
+  return answer;
+}
+
+static void pyl_plan_progress(void* user, const char* stage, double fraction) {
+  if (!pyl_may_call()) return;
+  pyl_python_plan_progress(user, stage, fraction);
+  pyl_has_called();
+}
+
+static int pyl_tune_progress(void* user, const char* what, double fraction) {
+  int answer;
+  if (!pyl_may_call()) return 1;
+  answer = pyl_python_tune_progress(user, what, fraction);
+  pyl_has_called();
+  return answer;
+}
 
 typedef struct pyl_outcome {
   int status;

@@ -24,12 +24,15 @@ _owner_keys = itertools.count(1)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]
-def pyl_release_owner(user: Any, owners: Any = _owners, integer: Any = int, cast: Any = ffi.cast) -> None:
+def pyl_python_release_owner(user: Any, owners: Any = _owners, integer: Any = int, cast: Any = ffi.cast) -> None:
     owners.pop(integer(cast("uintptr_t", user)), None)
 
 
+RELEASE_OWNER = ffi.addressof(lib, "pyl_release_owner")  # which calls it
+
+
 def lend(owner: Any) -> int:
-    """Keep what owns memory alive until the library calls `pyl_release_owner` with this number."""
+    """Keep what owns memory alive until the library calls RELEASE_OWNER with this number."""
     key = next(_owner_keys)
     _owners[key] = owner
     return key
@@ -82,7 +85,7 @@ def _borrow(array: Any, dtype: DType, owner: Any) -> Tensor:
     _owners[key] = owner
     status = lib.pl_tensor_borrow(
         context_handle(), dtype.code, rank, sizes, ffi.NULL, strides, address,
-        lib.pyl_release_owner, ffi.cast("void *", key), out,
+        RELEASE_OWNER, ffi.cast("void *", key), out,
     )  # fmt: skip
     if status:
         del _owners[key]

@@ -33,7 +33,8 @@ class _State:
             if self.handle is None:
                 made = ffi.new("pl_context *")
                 check(lib.pl_context_create(_option_text(self.options), made))
-                check(lib.pl_context_interrupt(made[0], lib.pyl_interrupted, ffi.NULL))  # Ctrl-C ends long calls
+                interrupted = ffi.addressof(lib, "pyl_interrupted")  # Ctrl-C ends long calls
+                check(lib.pl_context_interrupt(made[0], interrupted, ffi.NULL))
                 self.handle = made[0]
         return self.handle
 
@@ -112,8 +113,12 @@ def configure(**options: Any) -> None:
     check(lib.pl_context_set(state.handle, _option_text(options)))
 
 
+lib.pyl_set_main_thread(threading.main_thread().ident)
+
+
 @atexit.register
 def _release() -> None:
+    lib.pyl_end_callbacks()
     if state.handle is not None:
         lib.pl_context_release(state.handle)
         state.handle = None

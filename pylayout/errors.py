@@ -111,16 +111,21 @@ _raised: dict[int, BaseException] = {}
 def keep_raised(kind: Any, error: BaseException, trace: Any) -> None:
     """For `onerror` of a callback: the call that is under way in this thread raises this error when it returns."""
     _raised.setdefault(threading.get_ident(), error)
+    lib.pyl_set_raised(len(_raised))
 
 
 @ffi.def_extern(error=1, onerror=keep_raised)  # type: ignore[untyped-decorator]
-def pyl_interrupted(user: Any) -> int:
+def pyl_python_interrupted(user: Any) -> int:
     return threading.get_ident() in _raised
 
 
 def take_raised() -> BaseException | None:
     """What a callback of this thread's last call raised."""
-    return _raised.pop(threading.get_ident(), None) if _raised else None
+    if not _raised:
+        return None
+    raised = _raised.pop(threading.get_ident(), None)
+    lib.pyl_set_raised(len(_raised))
+    return raised
 
 
 def error_of(status: int) -> Error:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from ._load import ffi, lib
-from .arrays import as_input, asarray, lend, number_as, take_back
+from .arrays import RELEASE_OWNER, as_input, asarray, lend, number_as, take_back
 from .calls import Attributes, attribute_text, bind, did_you_mean, schemas
 from .composed import COMPOSED, append
 from .context import handle as context_handle
@@ -273,7 +273,7 @@ class Graph:
             address = ffi.cast("void *", array.__array_interface__["data"][0])
             key = lend(array)
             status = lib.pl_graph_constant_memory(
-                self._handle, label, dtype_of(array.dtype).code, rank, sizes, address, lib.pyl_release_owner,
+                self._handle, label, dtype_of(array.dtype).code, rank, sizes, address, RELEASE_OWNER,
                 ffi.cast("void *", key), out,
             )  # fmt: skip
             if status:

@@ -39,7 +39,7 @@ _progress: dict[int, Progress] = {}
 
 
 @ffi.def_extern(onerror=keep_raised)  # type: ignore[untyped-decorator]
-def pyl_plan_progress(user: Any, stage: Any, fraction: float) -> None:
+def pyl_python_plan_progress(user: Any, stage: Any, fraction: float) -> None:
     callback = _progress.get(int(ffi.cast("uintptr_t", user)))
     if callback is not None:
         callback(ffi.string(stage).decode(), fraction)
@@ -271,7 +271,7 @@ def compile_graph(graph: Graph, options: dict[str, Any], progress: Progress | No
     report = ffi.NULL
     if progress is not None:
         _progress[key] = progress
-        report = lib.pyl_plan_progress
+        report = ffi.addressof(lib, "pyl_plan_progress")
     try:
         check(lib.pl_plan_compile(graph._handle, text.encode(), report, ffi.cast("void *", key), out))
     finally:

@@ -18,7 +18,7 @@ _running: dict[int, TuneProgress] = {}
 
 
 @ffi.def_extern(error=1, onerror=keep_raised)  # type: ignore[untyped-decorator]
-def pyl_tune_progress(user: Any, what: Any, fraction: float) -> int:
+def pyl_python_tune_progress(user: Any, what: Any, fraction: float) -> int:
     callback = _running.get(int(ffi.cast("uintptr_t", user)))
     return int(callback is not None and callback(ffi.string(what).decode("utf-8", "replace"), fraction) is False)
 
@@ -39,7 +39,7 @@ def tune_device(device: str, *, seconds: float = 300.0, progress: TuneProgress |
     report = ffi.NULL
     if progress is not None:
         _running[key] = progress
-        report = lib.pyl_tune_progress
+        report = ffi.addressof(lib, "pyl_tune_progress")
     try:
         check(lib.pl_tune(handle(), device.encode(), float(seconds), report, ffi.cast("void *", key), text))
     finally:

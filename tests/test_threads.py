@@ -179,3 +179,51 @@ def test_an_op_on_few_threads_ends_none_of_the_others(rng):
         for _ in range(10):
             plan.run(*values)
         assert living() == before
+
+
+# Threads that nobody waits for are at work when the process ends.
+DAEMONS = """
+import sys, threading, time
+import numpy
+import pylayout as pl
+from pylayout import ops
+
+device, what = sys.argv[1:]
+values = numpy.ones((1, 8, 32, 32), "f4")
+weights = numpy.ones((16, 8, 3, 3), "f4")
+
+def graph(width):
+    g = pl.Graph()
+    g.output(g.relu(g.conv2d(g.input("x", (1, 8, 32, width)), weights, padding=1)))
+    return g
+
+x, w = pl.asarray(values, device=device), pl.asarray(weights, device=device)
+plan = pl.compile(graph(32), device=device, tune="off")
+
+def run(number): plan.run(values)
+def call(number): ops.relu(ops.conv2d(x, w, padding=1)).numpy()
+def compile(number): pl.compile(graph(8 + number % 50), device=device, progress=lambda stage, fraction: None)
+
+def work(first):
+    for number in range(first, 1000000, 3):
+        globals()[what](number)
+
+for first in range(3):
+    threading.Thread(target=work, args=(first,), daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+@pytest.mark.parametrize("what", ["run", "call", "compile"])
+def test_a_process_ends_while_daemon_threads_work(what, device, tmp_path):
+    """The interpreter unwinds the stacks of threads that ask for it then, and drivers are torn down."""
+    environment = {"POCL_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(pl.__file__).parent.parent)}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", DAEMONS, device, what],
+            env={**os.environ, **environment},
+            text=True,
+            capture_output=True,
+            timeout=100,
+        )
+        assert (done.returncode, done.stderr) == (0, "")

@@ -20,7 +20,7 @@ const char* last_error() noexcept;
 
 template <class Body>
 pl_status guarded(Body&& body) noexcept {
-  pass_into_library();
+  const InLibrary inside;
   try {
     body();
     return PL_OK;

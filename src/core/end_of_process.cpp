@@ -3,42 +3,99 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 namespace pl {
 namespace {
 
+constexpr std::chrono::seconds kMostSeconds{5};
+
+// All lists are without locks, which might be held for ever in a forked child, and what is in them is never destroyed.
 struct Action {
   void (*call)();
   Action* before;
 };
+std::atomic<Action*> last_action{nullptr};
 
-// Without a lock: in a forked child it might be held for ever.
-std::atomic<Action*> last{nullptr};
+// Of a thread that has called the library; of another one once that has ended.
+struct Place {
+  std::atomic<bool> taken{true}, inside{false};
+  Place* before;
+};
+std::atomic<Place*> last_place{nullptr};
+std::atomic<pid_t> process{0};  // that the places are of
+
+std::atomic<bool> ending{false};
+
+bool is_main_thread() { return syscall(SYS_gettid) == getpid(); }
+
+Place* take_place() {
+  if (process == 0) process = getpid();
+  for (Place* place = last_place.load(); place; place = place->before) {
+    bool taken = false;
+    if (place->taken.compare_exchange_strong(taken, true)) return place;
+  }
+  auto* made = new Place;
+  made->before = last_place.load();
+  while (!last_place.compare_exchange_weak(made->before, made)) {
+  }
+  return made;
+}
+
+thread_local Place* own = nullptr;
+
+void wait_for_others() {
+  ending = true;
+  if (process != getpid()) return;  // a forked child, where there are none
+  const auto until = std::chrono::steady_clock::now() + kMostSeconds;
+  for (Place* place = last_place.load(); place; place = place->before)
+    while (place != own && place->inside && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 void end_process() {
-  for (Action* action = last.exchange(nullptr); action; action = action->before) action->call();
+  if (ending) return;
+  wait_for_others();
+  for (Action* action = last_action.exchange(nullptr); action; action = action->before) action->call();
 }
 
 struct OfThread {
-  bool passed = false;
+  bool called = false;
   ~OfThread() {
-    if (passed && syscall(SYS_gettid) == getpid()) end_process();  // the main thread
+    if (is_main_thread())
+      end_process();
+    else if (own)
+      own->taken = false;
   }
 };
-
 thread_local OfThread of_thread;
 
 }  // namespace
 
+thread_local int InLibrary::depth_ = 0;
+thread_local std::atomic<bool>* InLibrary::inside_ = nullptr;
+
 void add_end_of_process(void (*action)()) {
   [[maybe_unused]] static const int registered = std::atexit(end_process);
-  auto* added = new Action{action, last.load()};  // never destroyed
-  while (!last.compare_exchange_weak(added->before, added)) {
+  auto* added = new Action{action, last_action.load()};
+  while (!last_action.compare_exchange_weak(added->before, added)) {
   }
 }
 
-void pass_into_library() { of_thread.passed = true; }
+void InLibrary::enter() {
+  if (!inside_) {
+    of_thread.called = true;  // which makes it
+    own = take_place();
+    inside_ = &own->inside;
+  }
+  inside_->store(true);
+  if (!ending || is_main_thread()) return;
+  inside_->store(false);
+  for (;;) pause();
+}
+
+bool InLibrary::is_to_end() { return ending.load(std::memory_order_relaxed) && !is_main_thread(); }
 
 }  // namespace pl

@@ -1,19 +1,44 @@
-// What is done when the process ends, before the libraries go that threads may still be working in: a driver must not
-// be torn down around its own call.
+// The end of the process: what is waited for before libraries go that threads may still be working in. A driver must
+// not be torn down around its own call.
 //
 // std::atexit alone comes too late.  What is registered last is called first, and libraries register the destructors
 // of objects that they make on the way: LLVM, when it compiles its first kernel.  Thread-local objects of the thread
 // that ends the process go before all of these ([basic.start.term]), so each call into the library leaves one.
+//
+// When the main thread ends the process:
+//   1. Calls of other threads are told to end (Interrupt::poll), and waited for: kMostSeconds at most.  A thread that
+//      calls from now on stays in that call for ever, as it would find the library half gone.
+//   2. The actions are called, the last added first.
+// Where the main thread never called the library, std::atexit does both.
 #pragma once
+
+#include <atomic>
 
 namespace pl {
 
-// Calls `action` once when the process ends by exit() or by returning from main(), the last added first: by the main
-// thread's thread-local object where it has passed here, else by std::atexit.  It throws nothing.  It is called in
-// forked children, too, where it must wait for nothing of the parent's.
+// Throws nothing.  It is called in forked children, too, where it must wait for nothing of the parent's.
 void add_end_of_process(void (*action)());
 
-// Of every call from outside.
-void pass_into_library();
+// Of every call from outside: as long as it lives, the calling thread is in the library.
+class InLibrary {
+ public:
+  InLibrary() {
+    if (depth_++ == 0) enter();
+  }
+  ~InLibrary() {
+    if (--depth_ == 0) inside_->store(false, std::memory_order_release);
+  }
+  InLibrary(const InLibrary&) = delete;
+  InLibrary& operator=(const InLibrary&) = delete;
+
+  // Whether the calling thread's call is to end, as the process does.
+  static bool is_to_end();
+
+ private:
+  static void enter();
+  // Of the calling thread; without destructors, as static objects' may call the library.
+  static thread_local int depth_;
+  static thread_local std::atomic<bool>* inside_;
+};
 
 }  // namespace pl

@@ -10,6 +10,8 @@
 #include <functional>
 #include <mutex>
 
+#include "core/end_of_process.h"
+
 namespace pl {
 
 class Interrupted : public std::exception {
@@ -36,9 +38,11 @@ class Interrupt {
     Unasked& operator=(const Unasked&) = delete;
   };
 
-  // Throws Interrupted where the check says so; asks at most every 20 ms, as the answer may cost a thread switch.
+  // Throws Interrupted where the check says so, or the process ends meanwhile; asks at most every 20 ms, as the answer
+  // may cost a thread switch.
   void poll() {
     using Clock = std::chrono::steady_clock;
+    if (InLibrary::is_to_end()) throw Interrupted();
     if (!armed_ || depth()) return;
     thread_local Clock::time_point asked{};
     const Clock::time_point now = Clock::now();

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -49,7 +51,7 @@ void make_static_object() { static const Late late; }
 
 TEST("before_static_objects") {
   CHECK(said_by([] {
-          pass_into_library();
+          { const InLibrary inside; }
           add_end_of_process([] { say('a'); });
           add_end_of_process([] { say('b'); });
           make_static_object();  // after them, as LLVM makes its own when it first compiles
@@ -60,7 +62,7 @@ TEST("before_static_objects") {
 TEST("where_the_main_thread_never_passed") {
   CHECK(said_by([] {
           std::thread([] {
-            pass_into_library();
+            { const InLibrary inside; }
             add_end_of_process([] { say('a'); });
           }).join();
           say('m');
@@ -68,9 +70,40 @@ TEST("where_the_main_thread_never_passed") {
         }) == "msa");
 }
 
+// A thread that is inside is told and waited for; one that comes later stays.
+TEST("calls_of_other_threads") {
+  CHECK(said_by([] {
+          static std::atomic<int> inside{0};
+          { const InLibrary call; }
+          add_end_of_process([] { say('a'); });
+          std::thread([] {
+            const InLibrary call;
+            ++inside;
+            while (!InLibrary::is_to_end()) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            say('t');
+          }).detach();
+          std::thread([] {
+            ++inside;
+            for (;;) {
+              const InLibrary call;
+              if (InLibrary::is_to_end()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            }
+          }).detach();
+          while (inside < 2) std::this_thread::yield();
+          make_static_object();
+        }) == "tas");
+}
+
+TEST("calls_within_calls") {
+  const InLibrary outer;
+  for (int i = 0; i < 3; ++i) const InLibrary inner;
+  CHECK(!InLibrary::is_to_end());
+}
+
 TEST("in_forked_children_too") {
   CHECK(said_by([] {
-          pass_into_library();
+          { const InLibrary inside; }
           add_end_of_process([] { say('a'); });
           const pid_t child = fork();
           if (child == 0) std::exit(0);
