@@ -40,6 +40,8 @@ def _value_text(op: str, name: str, value: Any) -> str:
         return "none"
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
+        return _value_text(op, name, ", ".join(value))  # steps of post_ops
     if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1):
         return "[" + ",".join(_value_text(op, name, item) for item in value) + "]"
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):

@@ -45,6 +45,7 @@ _TYPE_WORDS = {
     "string": "str",
     "ints": "int or list of int",
     "floats": "float or list of float",
+    "post-ops": "str or list of str",
 }
 
 

@@ -484,6 +484,7 @@ def add(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def add(
@@ -492,6 +493,7 @@ def add(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def add(
@@ -500,6 +502,7 @@ def add(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -792,6 +795,7 @@ def batch_norm(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def batch_norm(
@@ -804,6 +808,7 @@ def batch_norm(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def batch_norm(
@@ -816,6 +821,7 @@ def batch_norm(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def batch_norm(
@@ -828,6 +834,7 @@ def batch_norm(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -921,6 +928,11 @@ def batch_norm_training(
     eps: float = 1e-05,
     low: float | None = None,
     high: float | None = None,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_training(
@@ -930,6 +942,11 @@ def batch_norm_training(
     eps: float = 1e-05,
     low: float | None = None,
     high: float | None = None,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_training(
@@ -939,6 +956,11 @@ def batch_norm_training(
     eps: float = 1e-05,
     low: float | None = None,
     high: float | None = None,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_training(
@@ -948,6 +970,11 @@ def batch_norm_training(
     eps: float = 1e-05,
     low: float | None = None,
     high: float | None = None,
+    activation: str | None = None,
+    residual: Input | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1109,6 +1136,7 @@ def conv1d(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv1d(
@@ -1123,6 +1151,7 @@ def conv1d(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv1d(
@@ -1137,6 +1166,7 @@ def conv1d(
     residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1187,6 +1217,7 @@ def conv2d(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv2d(
@@ -1201,6 +1232,7 @@ def conv2d(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv2d(
@@ -1215,6 +1247,7 @@ def conv2d(
     residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1265,6 +1298,7 @@ def conv3d(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv3d(
@@ -1279,6 +1313,7 @@ def conv3d(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv3d(
@@ -1293,6 +1328,7 @@ def conv3d(
     residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1379,6 +1415,7 @@ def conv_transpose1d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv_transpose1d(
@@ -1393,6 +1430,7 @@ def conv_transpose1d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv_transpose1d(
@@ -1407,6 +1445,7 @@ def conv_transpose1d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1424,6 +1463,7 @@ def conv_transpose2d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv_transpose2d(
@@ -1438,6 +1478,7 @@ def conv_transpose2d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv_transpose2d(
@@ -1452,6 +1493,7 @@ def conv_transpose2d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1469,6 +1511,7 @@ def conv_transpose3d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv_transpose3d(
@@ -1483,6 +1526,7 @@ def conv_transpose3d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def conv_transpose3d(
@@ -1497,6 +1541,7 @@ def conv_transpose3d(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1654,6 +1699,7 @@ def div(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def div(
@@ -1663,6 +1709,7 @@ def div(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def div(
@@ -1672,6 +1719,7 @@ def div(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1833,6 +1881,7 @@ def fmod(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def fmod(
@@ -1841,6 +1890,7 @@ def fmod(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def fmod(
@@ -1849,6 +1899,7 @@ def fmod(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -2626,6 +2677,7 @@ def linear(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def linear(
@@ -2636,6 +2688,7 @@ def linear(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def linear(
@@ -2646,6 +2699,7 @@ def linear(
     residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -2981,6 +3035,7 @@ def matmul(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def matmul(
@@ -2993,6 +3048,7 @@ def matmul(
     residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def matmul(
@@ -3005,6 +3061,7 @@ def matmul(
     residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3265,6 +3322,7 @@ def maximum(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def maximum(
@@ -3273,6 +3331,7 @@ def maximum(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def maximum(
@@ -3281,6 +3340,7 @@ def maximum(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3307,6 +3367,7 @@ def minimum(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def minimum(
@@ -3315,6 +3376,7 @@ def minimum(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def minimum(
@@ -3323,6 +3385,7 @@ def minimum(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3366,6 +3429,7 @@ def mul(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def mul(
@@ -3374,6 +3438,7 @@ def mul(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def mul(
@@ -3382,6 +3447,7 @@ def mul(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3536,6 +3602,7 @@ def pow(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def pow(
@@ -3544,6 +3611,7 @@ def pow(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def pow(
@@ -3552,6 +3620,7 @@ def pow(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -4006,6 +4075,7 @@ def remainder(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def remainder(
@@ -4014,6 +4084,7 @@ def remainder(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def remainder(
@@ -4022,6 +4093,7 @@ def remainder(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -5116,6 +5188,7 @@ def sub(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def sub(
@@ -5124,6 +5197,7 @@ def sub(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def sub(
@@ -5132,6 +5206,7 @@ def sub(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -266,7 +266,8 @@ PL_API pl_status pl_tensor_from_dlpack(pl_context context, void* managed, pl_ten
 
 /* Attributes of an op call, from text such as
  *   "stride=[2,2] padding=1 activation=relu layout=NHWC"
- * Values: integers, floats, true, false, none, words, "quoted strings", lists of numbers.  Two keys are common to
+ * Values: integers, floats, true, false, none, words, "quoted strings", lists of numbers.  What is fused behind an op
+ * is a list in text, post_ops="add(residual), clip(-1, 1)"; activation=relu is short for it.  Two keys are common to
  * all ops: layout (auto, per-op, or a layout to force; default auto) and device (default: the inputs').  Checked
  * against the op's schema when used.  Reusing a handle saves parsing. */
 PL_API pl_status pl_attributes_create(const char* text, pl_attributes* attributes);

@@ -166,7 +166,7 @@ def test_query_by_name_dtype_and_layout(run):
         )
     )
     assert "NHWC" in found["description"] and "stride=[2,1]" in found["description"]
-    assert "activation=relu" in found["description"] and "(16,)" in found["description"]
+    assert "post_ops=relu" in found["description"] and "(16,)" in found["description"]
     half = result(run("query", "relu", "--input", "2,3:bf16", "--json"))
     assert "bf16 (2, 3)" in half["description"]
 

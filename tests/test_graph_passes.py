@@ -31,7 +31,7 @@ def test_simplify() -> None:
     assert names(g) == ["conv2d", "batch_norm", "add", "relu"]  # the graph itself stays
     assert names(simple) == ["conv2d"]
     node = simple.describe()["nodes"][0]
-    assert node["attributes"]["activation"] == "relu"
+    assert node["attributes"]["post_ops"] == "add(residual), relu"
     assert node["inputs"][3] == "x"
     assert simple.rewrites["fold_batch_norm"] == 1
     assert simple.rewrites["fold_constants"] == 0
@@ -41,7 +41,7 @@ def test_simplify() -> None:
 
 def test_without_a_pass() -> None:
     g = unit().bind(n=3)
-    assert names(g.simplify(["fuse_residual"])) == ["conv2d", "add"]
+    assert names(g.simplify(["fuse_post_ops"])) == ["conv2d", "add", "relu"]
     assert names(g.simplify(list(g.simplify().rewrites))) == names(g)
     with pytest.raises(pl.InvalidArgumentError, match='no pass "fuse"'):
         g.simplify(["fuse"])

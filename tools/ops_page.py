@@ -145,6 +145,7 @@ TYPES = {
     "string": "str",
     "ints": "int or ints",
     "floats": "float or floats",
+    "post-ops": "text or list of steps",
 }
 
 

@@ -55,6 +55,7 @@ TYPES = {
     "string": "str",
     "ints": "int | Sequence[int]",
     "floats": "float | Sequence[float]",
+    "post-ops": "str | Sequence[str]",
 }
 
 

@@ -52,8 +52,8 @@ Result result_of(const Pair& pair, int64_t width, int64_t plane, int64_t row, co
   result.pixel = width;
   result.vector = plane * width;
   result.padded = true;
-  result.finish.kind = pair.finish;
-  if (pair.finish == Finish::Kind::clamp) result.finish.low = 0, result.finish.high = 6;
+  result.ending.finish.kind = pair.finish;
+  if (pair.finish == Finish::Kind::clamp) result.ending.finish.low = 0, result.ending.finish.high = 6;
   return result;
 }
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from . import functions
 from .bounds import FUNCTION, UNIT, rounding, sum_bound
-from .reference import Full, Reference, activated, register
+from .reference import Full, Reference, register
 
 Array = NDArray[Any]
 
@@ -69,7 +69,7 @@ class Binary(Full):
             bound = FUNCTION * (_moved(function, x, y) + UNIT * np.abs(z))
         if self.attribute("rounding_mode"):
             z = np.trunc(z) if self.attribute("rounding_mode") == "trunc" else np.floor(z)
-        values, bound = activated(self.case, z, np.broadcast_to(bound, z.shape), self.dtype)
+        values, bound = self.with_post_ops(z, np.broadcast_to(bound, z.shape))
         return values, bound, self.dtype
 
 

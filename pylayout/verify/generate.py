@@ -36,6 +36,7 @@ _ACTIVATIONS: tuple[str, ...] = (
     "elu",
 )
 _ACTIVATIONS += ("leaky_relu", "clip", "mish", "softplus", "abs", "square")
+_LISTED: tuple[str, ...] = (*_ACTIVATIONS, "leaky_relu(0.2)", "clip(-0.5, 0.75)", "scale(0.5)", "scale(-1.5)")
 
 
 def _channels(rng: Generator, large: float = 0.6) -> int:
@@ -57,8 +58,14 @@ def _spec(dtype: str, *sizes: int) -> str:
     return f"{dtype}:" + "x".join(str(size) for size in sizes)
 
 
-def _epilogue(rng: Generator, attributes: dict[str, Any]) -> None:
-    if _chance(rng, 0.5):
+def _epilogue(rng: Generator, attributes: dict[str, Any], residual: bool = False) -> None:
+    """Post-ops, in short or as a list."""
+    if _chance(rng, 0.2):
+        steps = [str(name) for name in rng.choice(_LISTED, int(rng.integers(1, 3)))]
+        if residual:
+            steps.insert(int(rng.integers(0, len(steps) + 1)), "add(residual)")
+        attributes["post_ops"] = ", ".join(steps)
+    elif _chance(rng, 0.5):
         name = str(rng.choice(_ACTIVATIONS))
         attributes["activation"] = name
         if name in ("leaky_relu", "elu") and _chance(rng, 0.5):
@@ -122,7 +129,8 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
         extra = [int(rng.integers(0, max(s, dilation))) for s in stride]
         if _chance(rng, 0.2) and any(extra):
             attributes["output_padding"] = extra
-    _epilogue(rng, attributes)
+    residual = not transposed and _chance(rng, 0.25)
+    _epilogue(rng, attributes, residual)
     weight = (ic, oc // groups, *kernel) if transposed else (oc, ic // groups, *kernel)
     inputs: list[str | None] = [_spec(dtype, n, ic, *sizes), _spec(dtype, *weight)]
     inputs.append(_spec(dtype, oc) if _chance(rng, 0.7) else None)
@@ -140,7 +148,7 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
         output = convolved_geometry(attributes, tuple(sizes), tuple(kernel))[3]
         if min(output) < 1 or n * oc * np.prod(output) > _ELEMENTS:
             return None
-        if _chance(rng, 0.25):
+        if residual:
             inputs.append(_spec(dtype, n, oc, *output))
         else:
             strided = _strided(rng, 0.15 if dtype == "f32" else 0, ic, oc)
@@ -157,11 +165,12 @@ def _linear(rng: Generator) -> Case | None:
         return None
     dtype = _dtype(rng)
     attributes: dict[str, Any] = {}
-    _epilogue(rng, attributes)
+    residual = _chance(rng, 0.25)
+    _epilogue(rng, attributes, residual)
     lead = (m,) if _chance(rng, 0.6) else (int(rng.choice([1, 2])), m)
     inputs: list[str | None] = [_spec(dtype, *lead, k), _spec(dtype, n, k)]
     inputs.append(_spec(dtype, n) if _chance(rng, 0.7) else None)
-    if _chance(rng, 0.25):
+    if residual:
         inputs.append(_spec(dtype, *lead, n))
     return Case("linear", tuple(inputs), attributes, "", "random")
 
@@ -181,10 +190,11 @@ def _matmul(rng: Generator) -> Case | None:
     if _chance(rng, 0.4):
         attributes["transpose_b"], b = True, [n, k]
     shared = batch if _chance(rng, 0.7) else []
-    _epilogue(rng, attributes)
+    residual = _chance(rng, 0.25)
+    _epilogue(rng, attributes, residual)
     inputs: list[str | None] = [_spec(dtype, *batch, *a), _spec(dtype, *shared, *b)]
     inputs.append(_spec(dtype, n) if _chance(rng, 0.5) else None)
-    if _chance(rng, 0.25):
+    if residual:
         inputs.append(_spec(dtype, *batch, m, n))
     return Case("matmul", tuple(inputs), attributes, "", "random")
 

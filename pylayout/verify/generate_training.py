@@ -118,7 +118,13 @@ def training_case(
         if rng.random() < 0.5:
             limits = {"low": 0.0} if rng.random() < 0.5 else {"low": -0.25, "high": 0.75}
         if name == "batch_norm_training":
-            return Case(name, (x, channel, parameter), limits)
+            residual = rng.random() < 0.3
+            if rng.random() < 0.4:
+                steps = [str(rng.choice(["relu", "relu6", "silu", "leaky_relu(0.2)", "clip(-0.5, 0.5)", "sigmoid"]))]
+                if residual:
+                    steps.insert(int(rng.integers(0, 2)), "add(residual)")
+                limits = {"post_ops": ", ".join(steps)}
+            return Case(name, (x, channel, parameter, *[x] * residual), limits)
         if name == "batch_norm_backward":
             if rng.random() < 0.3:
                 limits["inverted"] = True

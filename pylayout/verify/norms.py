@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import functions
 from .bounds import FUNCTION, LOGARITHM, UNIT, sum_bound
 from .products import convolved_geometry
-from .reference import Full, activated, register
+from .reference import Full, register
 
 _ALL: tuple[Any, ...] = (slice(None), slice(None))  # of images and channels
 
@@ -59,7 +59,7 @@ class BatchNorm(Full):
         scale = weight / np.sqrt(variance + float(self.attribute("eps", 1e-5)))
         y = (x - mean) * scale + bias
         bound = 8 * UNIT * (np.abs(x * scale) + np.abs(mean * scale) + np.abs(bias))
-        return (*activated(self.case, y, bound, self.dtype), self.dtype)
+        return (*self.with_post_ops(y, bound), self.dtype)
 
 
 @register("layer_norm")

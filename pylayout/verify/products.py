@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import LOOP, SPREAD, deviation, rounding, sum_bound
-from .reference import Reference, activated, register
+from .reference import Reference, register
 
 __all__ = ["Convolution", "convolved_geometry", "spread"]
 
@@ -53,7 +53,7 @@ class _Products(Reference):
         raise NotImplementedError
 
     def extra(self, where: Array) -> list[Array]:
-        """What is added to the sums at these positions: biases, residuals."""
+        """What is added to the sums at these positions: biases."""
         return []
 
     def sums(self, where: Array) -> tuple[Array, Array, int]:
@@ -73,13 +73,11 @@ class _Products(Reference):
 
     def expected(self, output: int, where: Array) -> tuple[Array, Array]:
         total, squares, terms = self.sums(where)
-        # Biases and residuals are one term each.
+        # Biases are one term.
         for addend in self.extra(where):
             total, squares, terms = total + addend, squares + addend * addend, terms + 1
         bound = sum_bound(terms, total, squares, self.accuracy.unit, self.accuracy.tf32)
-        if len(self.tensors) > 3 and self.tensors[3] is not None:
-            bound = bound + rounding(total, self.dtype)  # sums may be rounded before the residual is added
-        y, bound = activated(self.case, total, bound, self.dtype)
+        y, bound = self.with_post_ops(total, bound, where)
         return y, bound + rounding(y, self.dtype)
 
 
@@ -180,11 +178,8 @@ class Convolution(_Products):
 
     def extra(self, where: Array) -> list[Array]:
         bias = self.double(2)
-        residual = self.double(3)
         channel = where // int(np.prod(self.positions)) % self.shape[1]
-        return ([bias[channel]] if bias is not None else []) + (
-            [residual.reshape(-1)[where]] if residual is not None else []
-        )
+        return [bias[channel]] if bias is not None else []
 
     def sample(self, output: int, rng: np.random.Generator) -> Array:
         pixels = int(np.prod(self.positions))
@@ -241,13 +236,8 @@ class MatrixProduct(_Products):
         return self.a[at][rows], self.b[at][:, columns].T
 
     def extra(self, where: Array) -> list[Array]:
-        bias, residual = self.double(2), self.double(3)
-        found = []
-        if bias is not None:
-            found.append(np.broadcast_to(bias.reshape(-1), (self.n,))[where % self.n])
-        if residual is not None:
-            found.append(np.broadcast_to(residual, self.shape).reshape(-1)[where])
-        return found
+        bias = self.double(2)
+        return [] if bias is None else [np.broadcast_to(bias.reshape(-1), (self.n,))[where % self.n]]
 
     def sample(self, output: int, rng: np.random.Generator) -> Array:
         groups = spread(int(np.prod(self.batch)) if self.batch else 1, 6, rng)

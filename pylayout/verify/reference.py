@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import functions
 from .bounds import UNIT, rounding
 from .case import Case
+from .post_ops import applied, steps_of
 
-__all__ = ["REFERENCES", "Accuracy", "Full", "Reference", "activated", "register"]
+__all__ = ["REFERENCES", "Accuracy", "Full", "Reference", "register"]
 
 Array = NDArray[Any]
 
@@ -65,6 +65,16 @@ class Reference:
         """Values and bounds at flat positions."""
         raise NotImplementedError
 
+    def with_post_ops(self, values: Array, bound: Array, where: Any = ...) -> tuple[Array, Array]:
+        """What post-ops make of values and their bounds; `where`: their flat positions in the result."""
+
+        def operand(number: int) -> Array:
+            values = self.double(number)
+            assert values is not None
+            return values if where is ... else values.reshape(-1)[where]
+
+        return applied(self.case, steps_of(self.case), values, bound, self.dtype, operand)
+
 
 class Full(Reference):
     """All elements at once: `compute` gives for each output its values and the bound before rounding to its dtype."""
@@ -86,21 +96,6 @@ class Full(Reference):
         bound = self._bounds[output].reshape(-1)[where] + rounding(np.nan_to_num(values), self.outputs[output][1])
         return values, bound
 
-
-def activated(case: Case, sums: Array, bound: Array, dtype: str) -> tuple[Array, Array]:
-    """The activation of a case applied to exact sums, and what becomes of their bound; see bounds.py."""
-    name = case.attributes.get("activation")
-    if not name:
-        return sums, bound
-    bound = bound + rounding(sums, dtype)  # sums may be rounded before the function is applied
-    alpha, beta = functions.parameters(name, case.attributes, "activation_")
-    y = functions.apply(name, sums, alpha, beta)
-    moved = [np.abs(functions.apply(name, sums + sign * bound, alpha, beta) - y) for sign in (-1, 1)]
-    own = functions.error(name, sums, y) if name not in _EXACT else 0.0
-    return y, np.maximum(*moved) + own
-
-
-_EXACT = frozenset(("relu", "relu6", "clip", "abs", "neg", "floor", "ceil", "round", "sign", "trunc"))
 
 REFERENCES: dict[str, type[Reference]] = {}
 

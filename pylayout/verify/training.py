@@ -63,7 +63,7 @@ class BatchNormTraining(Full):
         axes = (0, *range(2, x.ndim))
         column = (1, -1, *(1,) * (x.ndim - 2))
         y, bound = normalised(x, axes, float(self.attribute("eps", 1e-5)), weight.reshape(column), bias.reshape(column))
-        y = np.clip(y, float(self.attribute("low", -np.inf)), float(self.attribute("high", np.inf)))
+        y, bound = self.with_post_ops(y, bound)
         count = x.size // x.shape[1]
         mean, variance, squares = x.mean(axes), x.var(axes), (x * x).sum(axes)
         of_mean = sum_bound(count, mean * count, squares) / count

@@ -107,7 +107,10 @@ void write_rules(Json& json, const Schema& schema) {
   json.field("commutes", schema.algebra.commutes).field("not_with", schema.algebra.not_with.text());
   if (schema.algebra.neutral) json.field("neutral", *schema.algebra.neutral);
   json.end().key("weighting").object().field("order", name_of(schema.weighting.order));
-  json.field("channels", schema.weighting.channels).end();
+  json.field("channels", schema.weighting.channels);
+  json.end().key("post_ops").object().field("taken", schema.post_ops.taken).key("operands").list();
+  for (const PostOp& operand : schema.post_ops.operands) json.value(operand.str());
+  json.end().end();
 }
 
 void write_parameter(Json& json, const Parameter& parameter) {

@@ -148,6 +148,13 @@ class Parser {
 
 }  // namespace
 
+uint64_t bits_of(double value) {
+  if (std::isnan(value)) return ~uint64_t(0);
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 std::string to_text(const AttributeValue& value) {
   struct Visitor {
     std::string operator()(None) const { return "none"; }
@@ -165,17 +172,18 @@ std::string to_text(const AttributeValue& value) {
       return list_text(v, [](int64_t item) { return std::to_string(item); });
     }
     std::string operator()(const std::vector<double>& v) const { return list_text(v, number_text); }
+    std::string operator()(const PostOps& v) const { return v.empty() ? "none" : (*this)(to_text(v)); }
   };
   return std::visit(Visitor{}, value);
 }
 
 const char* type_name(const AttributeValue& value) {
-  constexpr const char* names[] = {"none", "bool", "int", "float", "string", "ints", "floats"};
+  constexpr const char* names[] = {"none", "bool", "int", "float", "string", "ints", "floats", "post-ops"};
   return names[value.index()];
 }
 
 const char* name_of(AttributeType type) {
-  constexpr const char* names[] = {"bool", "int", "float", "string", "ints", "floats"};
+  constexpr const char* names[] = {"bool", "int", "float", "string", "ints", "floats", "post-ops"};
   return names[size_t(type)];
 }
 
@@ -219,16 +227,8 @@ AttributeName AttributeName::of(std::string_view text) {
 
 namespace {
 
-uint64_t bits_of(double value) {  // as text tells them apart: one NaN, two zeros
-  if (std::isnan(value)) return ~uint64_t(0);
-  uint64_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 bool same(const AttributeValue& a, const AttributeValue& b) {
   if (a.index() != b.index()) return false;
-  const auto same_bits = [](double x, double y) { return bits_of(x) == bits_of(y); };
   if (const auto* number = std::get_if<double>(&a)) return same_bits(*number, *std::get_if<double>(&b));
   if (const auto* list = std::get_if<Floats>(&a)) {
     const Floats& other = *std::get_if<Floats>(&b);
@@ -244,6 +244,7 @@ struct Hash {
   void operator()(bool value) { seed = hash_mix(seed, value); }
   void operator()(int64_t value) { seed = hash_mix(seed, uint64_t(value)); }
   void operator()(double value) { seed = hash_mix(seed, bits_of(value)); }
+  void operator()(const PostOps& list) { seed = hash_of(list, seed); }
   void operator()(const std::string& text) { seed = hash_mix(seed, std::hash<std::string>()(text)); }
   template <class T>
   void operator()(const std::vector<T>& list) {

@@ -9,7 +9,7 @@
 // the attributes change.
 //
 // Text form, used by the C ABI, the cost database and messages:  key=value key=value ...
-//   stride=[2,2] padding=1 alpha=0.01 ceil_mode=true activation=relu eps=none
+//   stride=[2,2] padding=1 alpha=0.01 ceil_mode=true mode=nearest eps=none post_ops="add(residual), relu"
 // Sorted by name, so equal attributes have equal text.
 #pragma once
 
@@ -24,6 +24,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/post_ops.h"
+
 namespace pl {
 
 struct None {
@@ -31,13 +33,15 @@ struct None {
 };
 using Ints = std::vector<int64_t>;
 using Floats = std::vector<double>;
-using AttributeValue = std::variant<None, bool, int64_t, double, std::string, Ints, Floats>;
+using AttributeValue = std::variant<None, bool, int64_t, double, std::string, Ints, Floats, PostOps>;
 
+uint64_t bits_of(double value);  // as text tells values apart: one NaN, two zeros
+inline bool same_bits(double a, double b) { return bits_of(a) == bits_of(b); }
 std::string to_text(const AttributeValue& value);
-const char* type_name(const AttributeValue& value);  // "none", "bool", "int", "float", "string", "ints", "floats"
+const char* type_name(const AttributeValue& value);  // "none", "bool", "int", "float", "string", "ints", "floats", "post-ops"
 
 // What a key may be of, in the order of AttributeValue.
-enum class AttributeType { boolean, integer, number, string, integers, numbers };
+enum class AttributeType { boolean, integer, number, string, integers, numbers, post_ops };
 const char* name_of(AttributeType type);
 
 template <class T>
@@ -47,9 +51,11 @@ constexpr AttributeType attribute_type() {
   if constexpr (std::is_same_v<T, double>) return AttributeType::number;
   if constexpr (std::is_same_v<T, std::string>) return AttributeType::string;
   if constexpr (std::is_same_v<T, Ints>) return AttributeType::integers;
+  if constexpr (std::is_same_v<T, PostOps>) return AttributeType::post_ops;
   static_assert(std::is_same_v<T, bool> || std::is_same_v<T, int64_t> || std::is_same_v<T, double> ||
-                    std::is_same_v<T, std::string> || std::is_same_v<T, Ints> || std::is_same_v<T, Floats>,
-                "a key is of bool, int64_t, double, std::string, Ints or Floats");
+                    std::is_same_v<T, std::string> || std::is_same_v<T, Ints> || std::is_same_v<T, Floats> ||
+                    std::is_same_v<T, PostOps>,
+                "a key is of bool, int64_t, double, std::string, Ints, Floats or PostOps");
   return AttributeType::numbers;
 }
 
@@ -107,6 +113,12 @@ struct Given<std::string> {
   Given(None) : value(None{}) {}
   Given(std::string text) : value(std::move(text)) {}
   Given(const char* text) : value(std::string(text)) {}
+  AttributeValue value;
+};
+template <>
+struct Given<PostOps> {
+  Given(None) : value(None{}) {}
+  Given(PostOps list) : value(std::move(list)) {}
   AttributeValue value;
 };
 template <class T>

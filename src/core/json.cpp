@@ -118,6 +118,8 @@ Json& Json::value(const AttributeValue& attribute) {
       [&](const auto& v) {
         if constexpr (std::is_same_v<std::decay_t<decltype(v)>, None>) {
           null();
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, PostOps>) {
+          v.empty() ? null() : value(std::string_view(to_text(v)));
         } else {
           value(v);
         }

@@ -51,7 +51,7 @@ CostDatabase::CostDatabase(const std::string& directory) {
     writable_ = false;
     return;
   }
-  path_ = directory + "/costs-1.log";
+  path_ = directory + "/costs-2.log";
   load();
 }
 

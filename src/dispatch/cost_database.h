@@ -1,6 +1,6 @@
 // CostDatabase: measured times on disk, shared by processes.
 //
-// One text file, costs-1.log, that only grows; a record is a line
+// One text file, costs-2.log, that only grows; a record is a line
 //   checksum <tab> environment <tab> op <tab> candidate <tab> milliseconds <newline>
 // written by a single write() under a lock on the file.  A line whose checksum (64 bits over the rest) does not
 // match is skipped and counted, so a kill in the middle of a write or a damaged disk costs that record only; a

@@ -15,7 +15,7 @@
 namespace pl {
 namespace {
 
-constexpr std::string_view kFirstLine = "pylayout costs 1";
+constexpr std::string_view kFirstLine = "pylayout costs 2";
 constexpr std::string_view kClass = "class\t";
 constexpr double kMostRatio = 1e6;
 

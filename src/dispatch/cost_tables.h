@@ -8,7 +8,7 @@
 // and the ratio of most must be the table's (Catalog::check_tables).  What came out is kept in the cost database.
 //
 // Text, a line for each candidate, after two that begin it:
-//   pylayout costs 1
+//   pylayout costs 2
 //   class <tab> class
 //   op <tab> candidate <tab> ratio
 #pragma once

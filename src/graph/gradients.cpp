@@ -3,6 +3,7 @@
 #include "core/device.h"
 #include "ops/activation.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {
@@ -66,13 +67,14 @@ class Backward {
 class Backward::NodeDerivation final : public Derivation {
  public:
   NodeDerivation(Backward& backward, const Node& node, Op op)
-      : backward_(backward), node_(node), op_(std::move(op)), given_(op_.inputs.size(), false) {}
+      : backward_(backward), node_(node), op_(std::move(op)), given_(op_.inputs.size(), false),
+        again_(post_ops_of(op_).size(), kNone) {}
 
   const Op& op() const override { return op_; }
   Value input(int i) const override { return size_t(i) < node_.inputs.size() ? node_.inputs[size_t(i)] : kNone; }
   Value output(int i) const override { return node_.outputs[size_t(i)]; }
   Value gradient(int output) override {
-    if (output == 0 && before_activation_ != kNone) return before_activation_;
+    if (output == 0 && before_post_ops_ != kNone) return before_post_ops_;
     return backward_.gradient_of(node_.outputs[size_t(output)]);
   }
   bool wanted(int i) const override {
@@ -95,9 +97,7 @@ class Backward::NodeDerivation final : public Derivation {
   }
 
   void run() {
-    derive_activation();
-    const int residual = op_.schema->input_index("residual");
-    if (residual >= 0 && op_.has(residual) && wanted(residual)) give(residual, gradient(0));
+    derive_post_ops();
     if (!complete()) {
       require(op_.schema->gradient != nullptr, Code::unsupported, "gradients: op \"", op_.schema->name,
               "\" has no gradient (node \"", node_.name, "\")");
@@ -116,33 +116,59 @@ class Backward::NodeDerivation final : public Derivation {
     return true;
   }
 
-  // The gradient before the activation, by the result where the derivative can be told from it, else by what the op
-  // gives without activation, which is computed again.
-  void derive_activation() {
-    const std::string* activation = op_.attributes.find(attr::activation);
-    if (!activation) return;
-    const std::string function = *activation;
-    const double alpha = op_.attributes[attr::activation_alpha], beta = op_.attributes[attr::activation_beta];
-    const std::string of_result = slope_by_result(function, alpha), of_argument = slope_by_argument(function);
-    const Value after = backward_.gradient_of(node_.outputs[0]);
-    Value point = node_.outputs[0];
-    if (of_result.empty()) {
-      require(!of_argument.empty(), Code::unsupported, "gradients: activation \"", function, "\" of op \"",
-              op_.schema->name, "\" has no gradient (node \"", node_.name, "\")");
-      Attributes attributes = node_.attributes;
-      attributes.erase(attr::activation);
-      attributes.erase(attr::activation_alpha);
-      attributes.erase(attr::activation_beta);
-      point = add(op_.schema->name, attributes, node_.inputs)[0];
+  // The gradient before the post-ops, from the last one to the first.
+  void derive_post_ops() {
+    const PostOps& list = post_ops_of(op_);
+    if (list.empty()) return;
+    Value after = backward_.gradient_of(node_.outputs[0]);
+    for (size_t i = list.size(); i-- > 0;) {
+      const PostOp& step = list[i];
+      const int operand = step.reads_input() ? operand_of(*op_.schema, step) : -1;
+      switch (step.kind) {
+        case PostOp::Kind::add:
+          if (wanted(operand)) give(operand, after);
+          break;
+        case PostOp::Kind::multiply:
+          if (wanted(operand)) give(operand, pointwise("y0 = x0 * x1", {after, value_after(i)}));
+          after = pointwise("y0 = x0 * x1", {after, input(operand)});
+          break;
+        case PostOp::Kind::scale: after = pointwise("y0 = x0 * s0", {after}, {step.alpha()}); break;
+        case PostOp::Kind::function: after = before_function(step, i, after); break;
+      }
     }
-    before_activation_ = pointwise(of_result.empty() ? of_argument : of_result, {point, after}, {alpha, beta});
+    before_post_ops_ = after;
+  }
+
+  // By the function's result where the derivative can be told from it, else by its argument.
+  Value before_function(const PostOp& step, size_t i, Value after) {
+    const std::string of_result = slope_by_result(step.name, step.alpha()), of_argument = slope_by_argument(step.name);
+    const bool by_result = !of_result.empty();
+    require(by_result || !of_argument.empty(), Code::unsupported, "gradients: post-op \"", step.name, "\" of op \"",
+            op_.schema->name, "\" has no gradient (node \"", node_.name, "\")");
+    const Value point = value_after(by_result ? i + 1 : i);
+    return pointwise(by_result ? of_result : of_argument, {point, after}, {step.alpha(), step.beta()});
+  }
+
+  // What the op gives after so many post-ops: its result, or the op with these alone, which is computed again.
+  Value value_after(size_t count) {
+    const PostOps& list = post_ops_of(op_);
+    if (count == list.size()) return node_.outputs[0];
+    Value& made = again_[count];
+    if (made != kNone) return made;
+    Attributes attributes = node_.attributes;
+    set_post_ops(attributes, PostOps(list.begin(), list.begin() + ptrdiff_t(count)));
+    std::vector<Value> inputs = node_.inputs;
+    for (size_t i = count; i < list.size(); ++i)
+      if (list[i].reads_input()) inputs[size_t(operand_of(*op_.schema, list[i]))] = kNone;
+    return made = add(op_.schema->name, attributes, inputs)[0];
   }
 
   Backward& backward_;
   const Node& node_;
   Op op_;
   std::vector<bool> given_;
-  Value before_activation_ = kNone;
+  std::vector<Value> again_;  // by the number of post-ops: what is computed again
+  Value before_post_ops_ = kNone;
 };
 
 void Backward::derive(size_t index) {

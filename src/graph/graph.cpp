@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/json.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {
@@ -102,6 +103,7 @@ Node Graph::make_node(const Schema& schema, const Attributes& attributes, const 
             ": input value ", id, " is not of this graph, which has ", values_.size());
   naming_node(name, [&] {
     const Op made = op(node);
+    node.attributes = with_listed_post_ops(attributes, made);
     for (size_t i = 0; i < made.outputs.size(); ++i)
       node.outputs.push_back(add_value(made.outputs.size() == 1 ? node.name : concat(node.name, ':', i),
                                        made.outputs[i], index, int32_t(i)));
@@ -452,6 +454,7 @@ void Graph::rewrite(size_t index, const Schema& schema, const Attributes& attrib
             "graph: rewriting node \"", node.name, "\" turns ", type_text(before), " into ",
             type_text(made.outputs[k]));
   }
+  changed.attributes = with_listed_post_ops(attributes, made);
   node = std::move(changed);
 }
 

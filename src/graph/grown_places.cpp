@@ -4,7 +4,7 @@
 
 #include "graph/growing.h"
 #include "graph/named_ops.h"
-#include "ops/activation.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {
@@ -23,9 +23,7 @@ bool is_zero(const Graph& graph, ValueId id) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
 }
 
-bool has_activation(const Op& op) { return op.attributes.find(attr::activation) != nullptr; }
-
-bool keeps_finite(const Op& op) { return op.schema->keeps_finite && activation_keeps_finite(op); }
+bool keeps_finite(const Op& op) { return op.schema->keeps_finite && keep_finite(post_ops_of(op)); }
 
 int64_t product(const Dims& shape, int begin, int end) {
   int64_t result = 1;
@@ -131,7 +129,7 @@ class GrownGraph::Places {
     // Another factor may be infinite there, unless it is the same for all places.
     const bool one_grows = std::count_if(call.dims.begin(), call.dims.end(), grows) == 1;
     const bool zero =
-        !has_activation(call.op) && ((schema.zeros == Zeros::where_all && all_zero) ||
+        post_ops_of(call.op).empty() && ((schema.zeros == Zeros::where_all && all_zero) ||
                                      (schema.zeros == Zeros::where_any && any_zero && (one_grows || others_known)));
     set(call, zero, all_finite || zero);
   }

@@ -40,8 +40,7 @@ const std::vector<Pass>& standard_passes() {
       passes::fuse_bias(),        // gives the next two linear ops to fold into
       passes::fold_batch_norm(),  // before an activation stands between
       passes::fold_scale(),
-      passes::fuse_activation(),  // add + relu becomes one op,
-      passes::fuse_residual(),    // which then goes into a convolution
+      passes::fuse_post_ops(),
   };
   // clang-format on
   return list;
@@ -58,7 +57,7 @@ const std::vector<Pass>& training_passes() {
 }
 
 std::vector<Pass> device_passes(Device* device) {
-  std::vector<Pass> list{passes::join_linear(device)};
+  std::vector<Pass> list{passes::join_linear(device), passes::fuse_longer_post_ops(device)};
   if (!device || device->traits().gpu) {
     list.push_back(passes::expand_attention_backward(device));
     list.push_back(passes::fuse_squeeze_excite());

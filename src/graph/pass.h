@@ -19,7 +19,7 @@ class Context;
 class Device;
 
 struct Pass {
-  const char* name;  // "fuse_activation"
+  const char* name;  // "fuse_bias"
   const char* doc;   // what becomes what, and the bound on the change of results
   // Rewrites what it finds and returns how often; may leave redirections and insertions for tidy().
   std::function<int(Graph& graph, Context& context)> run;

@@ -1,7 +1,7 @@
 #include "graph/trainable.h"
 
 #include "graph/pass.h"
-#include "ops/activation.h"
+#include "ops/post_ops.h"
 #include "ops/gradient.h"
 
 namespace pl {
@@ -103,10 +103,11 @@ class Trainer {
     follow(mean, made[1], 1.0);
     follow(variance, made[2], count / std::max(count - 1, 1.0));
     ValueId y = made[0];
-    if (const std::string* activation = op.attributes.find(attr::activation)) {
-      const UnaryCall unary =
-          unary_call(*activation, op.attributes[attr::activation_alpha], op.attributes[attr::activation_beta]);
-      y = add(unary.op.c_str(), unary.attributes, {y}, node.name)[0];
+    for (const PostOp& step : post_ops_of(op)) {
+      const StepCall call = call_of(step);
+      std::vector<ValueId> operands{y};
+      if (step.reads_input()) operands.push_back(place(node.inputs[size_t(operand_of(*op.schema, step))]));
+      y = add(call.op.c_str(), call.attributes, operands, node.name)[0];
     }
     places_[size_t(node.outputs[0])] = y;
   }

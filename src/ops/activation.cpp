@@ -79,62 +79,10 @@ const UnaryFunction* find_unary_function(std::string_view name) {
   return nullptr;
 }
 
-ElementExpression expression_of(std::string_view function, double alpha, double beta, const std::string& x) {
+ElementExpression expression_of(std::string_view function, double alpha, double beta) {
   const UnaryFunction* found = find_unary_function(function);
   if (!found || !found->expression) return {};
-  return {concat("x = ", x, "; y0 = ", found->expression), {alpha, beta}};
-}
-
-ElementExpression with_activation(const Op& op, const std::string& value) {
-  if (op.attributes.is_none(attr::activation)) return {"y0 = " + value, {}};
-  return expression_of(op.attributes[attr::activation], op.attributes[attr::activation_alpha],
-                       op.attributes[attr::activation_beta], value);
-}
-
-Schema& add_activation(Schema& schema) {
-  std::vector<std::string> choices = {"gelu"};
-  for (const UnaryFunction& function : unary_functions())
-    if (!function.is(unary::kBoolean)) choices.push_back(function.name);
-  return schema.attribute(attr::activation, None{},
-                          "function applied to the result: the name of a unary op, or None; gelu is gelu_erf",
-                          std::move(choices));
-}
-
-Schema& add_activation_parameters(Schema& schema) {
-  return schema
-      .attribute(attr::activation_alpha, None{},
-                 "first parameter of the activation (slope of leaky_relu, alpha of elu, minimum of clip, beta of "
-                 "softplus); None: the default of that op")
-      .attribute(attr::activation_beta, None{},
-                 "second parameter of the activation (maximum of clip, threshold of softplus); None: the default of "
-                 "that op");
-}
-
-std::vector<AttributeValue> activations_of_floats() {
-  std::vector<AttributeValue> names{std::string("gelu")};
-  for (const UnaryFunction& function : unary_functions())
-    if (!function.is(unary::kIntegers)) names.push_back(std::string(function.name));
-  return names;
-}
-
-void infer_activation(Op& op) {
-  check_not_nan(op, attr::activation_alpha);
-  check_not_nan(op, attr::activation_beta);
-  double alpha = 0, beta = 0;
-  if (!op.attributes.is_none(attr::activation)) {
-    const UnaryFunction* function = find_unary_function(op.attributes[attr::activation]);
-    check(op, function != nullptr, Code::internal, "activation ", op.attributes[attr::activation], " is not listed");
-    op.attributes.set(attr::activation, std::string(function->name));
-    alpha = function->alpha;
-    beta = function->beta;
-  }
-  if (op.attributes.is_none(attr::activation_alpha)) op.attributes.set(attr::activation_alpha, alpha);
-  if (op.attributes.is_none(attr::activation_beta)) op.attributes.set(attr::activation_beta, beta);
-}
-
-bool activation_keeps_finite(const Op& op) {
-  const std::string* name = op.attributes.find(attr::activation);
-  return !name || find_unary_function(*name)->is(unary::kFinite);
+  return {concat("x = x0; y0 = ", found->expression), {alpha, beta}};
 }
 
 UnaryCall unary_call(const std::string& name, double alpha, double beta) {

@@ -1,5 +1,5 @@
-// The elementwise functions of one argument: the kind `unary`, and the `activation` that other ops apply to
-// their result.  One list, so that both know the same names.
+// The elementwise functions of one argument: the kind `unary`, and those that other ops apply to their result as
+// post-ops.  One list, so that both know the same names.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace unary {
 // What holds of a function.
 enum Traits : uint32_t {
   kIntegers = 1,    // also defined on integer dtypes
-  kBoolean = 2,     // its result is bool, so that it is not offered as `activation`
+  kBoolean = 2,     // its result is bool, so that it is not offered as a post-op
   kPostOp = 4,      // the fast implementations of all providers apply it to results that they hold in registers
   kIdempotent = 8,  // f(f(x)) = f(x)
   kFinite = 16,     // finite where its argument is
@@ -42,28 +42,14 @@ const std::vector<UnaryFunction>& unary_functions();
 // By name; "gelu" is gelu_erf.  Null if there is none.
 const UnaryFunction* find_unary_function(std::string_view name);
 
-// The function as an expression; without text where it has none.  `x` is what it is applied to: "x0", "(x0 + x1)".
-ElementExpression expression_of(std::string_view function, double alpha, double beta, const std::string& x = "x0");
-// The same for the `activation` that an op applies to `value`; `value` itself where there is none.
-ElementExpression with_activation(const Op& op, const std::string& value);
+// The function as an expression of x0; without text where it has none.
+ElementExpression expression_of(std::string_view function, double alpha, double beta);
 
 // The derivative of a unary function times x1, the gradient that arrives, as expressions of the op `pointwise`, with
 // the function's alpha and beta as s0 and s1.  slope_by_argument: x0 is the function's argument; empty for functions
 // that have no derivative.  slope_by_result: x0 is its result; empty where that does not tell the derivative.
 std::string slope_by_argument(std::string_view function);
 std::string slope_by_result(std::string_view function, double alpha);
-
-// The parameters `activation`, `activation_alpha` and `activation_beta`.  They are two calls because other
-// parameters (residual) stand between them in signatures.
-Schema& add_activation(Schema& schema);
-Schema& add_activation_parameters(Schema& schema);
-// Makes them canonical: activation None or a name of unary_functions(), alpha and beta floats (the function's own
-// defaults where they were None, 0 without an activation).
-void infer_activation(Op& op);
-// The values of `activation` that are defined on floats only, for Schema::restrict.
-std::vector<AttributeValue> activations_of_floats();
-// Whether the activation of an op, if it has one, gives finite results for finite arguments.
-bool activation_keeps_finite(const Op& op);
 
 // The op that computes a unary function, and its attributes.
 struct UnaryCall {

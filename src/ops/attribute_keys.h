@@ -89,6 +89,7 @@ inline constexpr Key<double> p{"p"};
 inline constexpr Key<Ints> pad{"pad"};
 inline constexpr Key<Ints> padding{"padding"};
 inline constexpr Key<std::string> padding_mode{"padding_mode"};
+inline constexpr Key<PostOps> post_ops{"post_ops"};
 inline constexpr Key<double> rate{"rate"};
 inline constexpr Key<std::string> reduce{"reduce"};
 inline constexpr Key<std::string> reduction{"reduction"};

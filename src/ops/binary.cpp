@@ -2,8 +2,8 @@
 #include <optional>
 #include <string_view>
 
-#include "ops/activation.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {
@@ -69,16 +69,8 @@ const BinaryFunction& function_of(std::string_view name) {
 }
 
 void infer(Op& op) {
-  const BinaryFunction& function = function_of(op.schema->name);
   if (const std::string* mode = op.attributes.find(attr::rounding_mode))
     op.attributes.set(attr::function, "div_" + *mode);
-  if (function.gives == Gives::boolean) {
-    op.attributes.set(attr::activation, None{});
-    op.attributes.set(attr::activation_alpha, 0.0);
-    op.attributes.set(attr::activation_beta, 0.0);
-  } else {
-    infer_activation(op);
-  }
   add_output(op);
 }
 
@@ -144,7 +136,7 @@ ElementExpression expression(const Op& op) {
                                                                         {"logical_or", "x0 != 0 || x1 != 0"},
                                                                         {"logical_xor", "(x0 != 0) != (x1 != 0)"}};
   for (const auto& [name, value] : values)
-    if (op.attributes[attr::function] == name) return with_activation(op, value);
+    if (op.attributes[attr::function] == name) return with_post_ops(op, value);
   return {};
 }
 
@@ -170,11 +162,7 @@ Schema binary(const char* name) {
     schema.nonzero()
         .attribute(attr::rounding_mode, None{}, "None, \"trunc\" or \"floor\"", {"trunc", "floor"})
         .restrict(attr::rounding_mode, {None{}}, "x", dtypes::floats);
-  if (numeric) {
-    add_activation(schema);
-    add_activation_parameters(schema);
-    schema.restrict(attr::activation, activations_of_floats(), "x", dtypes::floats);
-  }
+  if (numeric) take_post_ops(schema);
   schema.by_element();
   if (numeric)
     schema.result(Result("out").like("x").broadcast().over("x").over("y"));

@@ -1,6 +1,6 @@
 // conv1d, conv2d, conv3d: convolution with bias, residual sum and activation.
-#include "ops/activation.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -12,8 +12,6 @@ void infer(Op& op) {
   check_rank(op, 1, spatial + 2, spatial + 2);
   const Dims output = convolved_shape(op, spatial);
   check_shape(op, 2, {output[1]}, "weight.oc");
-  check_shape(op, 3, output, "the output's shape");
-  infer_activation(op);
   add_output(op, output);
 }
 
@@ -85,9 +83,7 @@ Schema conv(const char* name, int spatial) {
                  padding_words())
       .attribute(attr::dilation, int64_t(1), concat("1 or ", spatial, " distances between kernel elements, at least 1"))
       .attribute(attr::groups, int64_t(1), "divides c and oc");
-  add_activation(schema);
-  schema.optional("residual", "the shape of the result; added before the activation").like("x").batched();
-  add_activation_parameters(schema);
+  take_post_ops(schema, {PostOp::add("residual")}, "x");
   schema.result(Result("y").like("x").over("residual"));
   schema.infer = infer;
   schema.products = true;

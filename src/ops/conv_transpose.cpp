@@ -1,6 +1,6 @@
 // conv_transpose1d, 2d, 3d: the transpose of a convolution, as used to grow images.
-#include "ops/activation.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -46,7 +46,6 @@ void infer(Op& op) {
     output.push_back(size);
   }
   check_shape(op, 2, {output[1]}, "weight.oc * groups");
-  infer_activation(op);
   add_output(op, output);
 }
 
@@ -109,8 +108,7 @@ Schema conv_transpose(const char* name, int spatial) {
       .attribute(attr::groups, int64_t(1), "divides c and oc")
       .attribute(attr::dilation, int64_t(1),
                  concat("1 or ", spatial, " distances between kernel elements, at least 1"));
-  add_activation(schema);
-  add_activation_parameters(schema);
+  take_post_ops(schema);
   schema.result(Result("y").like("x"));
   schema.products = true;
   schema.weighting = {Weighting::Order::inputs_first, 1};

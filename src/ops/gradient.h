@@ -3,7 +3,7 @@
 // A gradient function asks for the values of the op and gives, for each input that is wanted, the gradient of the loss
 // by that input, of the input's shape and dtype:
 //   schema.gradient = [](Derivation& d) { d.give(0, d.pointwise("y0 = x0 * x1", {d.gradient(), d.output()})); };
-// `activation` and `residual` are no concern of it: the gradient that it sees is the one before the activation.
+// Post-ops are no concern of it: the gradient that it sees is the one before them.
 #pragma once
 
 #include <string>

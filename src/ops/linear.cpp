@@ -1,6 +1,6 @@
 // linear: a fully connected layer.
-#include "ops/activation.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {
@@ -16,8 +16,6 @@ void infer(Op& op) {
   Dims output = x;
   output[last] = weight[0];
   check_shape(op, 2, {weight[0]}, "weight.out");
-  check_shape(op, 3, output, "the output's shape");
-  infer_activation(op);
   add_output(op, output);
 }
 
@@ -46,9 +44,7 @@ Schema linear() {
       .like("x")
       .optional("bias", "(out)", Role::constant)
       .like("x");
-  add_activation(schema);
-  schema.optional("residual", "the shape of the result; added before the activation").like("x").batched();
-  add_activation_parameters(schema);
+  take_post_ops(schema, {PostOp::add("residual")}, "x");
   schema.result(Result("y").like("x").over("residual"));
   schema.last_axes = 1;
   schema.other_axes = true;

@@ -1,6 +1,6 @@
 // matmul: products of matrices and of stacks of matrices.
-#include "ops/activation.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {
@@ -45,8 +45,6 @@ void infer(Op& op) {
     check(op, op.in(1).rank() > 1, Code::shape, "bias is given, expected none: b has rank 1");
     check_shape(op, 2, {b.columns}, "columns of b");
   }
-  check_shape(op, 3, output, "the output's shape");
-  infer_activation(op);
   add_output(op, output);
 }
 
@@ -119,9 +117,7 @@ Schema matmul() {
       .like("a")
       .attribute(attr::transpose_a, false, "swap the last two dimensions of a first")
       .attribute(attr::transpose_b, false, "swap the last two dimensions of b first");
-  add_activation(schema);
-  schema.optional("residual", "the shape of the result; added before the activation").like("a").batched();
-  add_activation_parameters(schema);
+  take_post_ops(schema, {PostOp::add("residual")}, "a");
   schema.result(Result("y").like("a").over("residual"));
   schema.last_axes = 2;
   schema.keeps_finite = true;

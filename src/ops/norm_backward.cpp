@@ -1,6 +1,7 @@
 // batch_norm_training, and the gradients of batch_norm_training, layer_norm, rms_norm and group_norm.
 #include "ops/gradient.h"
 #include "ops/normalization.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {
@@ -26,30 +27,24 @@ void infer_training(Op& op) {
         ", expected at least two values in a channel");
   for (int i : {1, 2}) check_channels(op, i);
   check_eps(op);
-  check_limits(op);
   add_output(op);
   for (int k = 0; k < 2; ++k) add_output(op, {x[1]});
 }
 
 void derive_training(Derivation& d) {
   const Op& op = d.op();
-  Attributes attributes{{attr::eps, op.attributes[attr::eps]}};
-  std::vector<Derivation::Value> inputs{d.input(0), d.gradient(), d.output(1), d.output(2), d.input(1)};
-  if (const Limits limits = Limits::of(op)) {
-    limits.set(attributes);
-    inputs.push_back(d.input(2));
-  }
-  const auto made = d.add("batch_norm_backward", attributes, inputs);
+  const auto made = d.add("batch_norm_backward", Attributes{{attr::eps, op.attributes[attr::eps]}},
+                          {d.input(0), d.gradient(), d.output(1), d.output(2), d.input(1)});
   for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
 }
 
 Schema batch_norm_training() {
   Schema schema(
       "batch_norm_training", "batch_norm_training",
-      "Batch normalisation by the statistics of the batch itself.\n\n"
-      "y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c]\n"
-      "with mean and (biased) variance over images and positions; y is then limited to low .. high, as relu does with "
-      "low = 0.\n\n"
+      "Batch normalisation by the statistics of the batch itself, with residual sum and activation.\n\n"
+      "y[n, c, ...] = activation((x[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c] + "
+      "residual[n, c, ...])\n"
+      "with mean and (biased) variance over images and positions.\n\n"
       "Returns y, of the shape and dtype of x, and mean and variance, (c), in f32.  Running statistics are for the "
       "caller to keep: running + momentum * (new - running), with the "
       "variance times m / (m - 1) for m values in a channel.  Gradients by mean and variance are left out.\n\n"
@@ -63,9 +58,10 @@ Schema batch_norm_training() {
       .like_or("x", {DType::f32})
       .trainable()
       .attribute(attr::eps, 1e-5, "added to the variance, at least 0")
-      .attribute(attr::low, None{}, "the least y; None: no limit")
-      .attribute(attr::high, None{}, "the largest y, at least low; None: no limit")
-      .result(Result("y").like("x").shaped("x"))
+      .attribute(attr::low, None{}, "short for post_ops with clip: the least y; None: no limit")
+      .attribute(attr::high, None{}, "short for post_ops with clip: the largest y, at least low; None: no limit");
+  take_post_ops(schema, {PostOp::add("residual")}, "x");
+  schema.result(Result("y").like("x").shaped("x"))
       .result(Result("mean").of(DType::f32))
       .result(Result("variance").of(DType::f32));
   schema.infer = infer_training;

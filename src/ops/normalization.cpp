@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "ops/activation.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 
@@ -17,6 +17,14 @@ void check_eps(const Op& op) {
 Limits Limits::of(const Op& op) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return {op.attributes.find(attr::low).value_or(-kInfinity), op.attributes.find(attr::high).value_or(kInfinity)};
+}
+
+std::optional<Limits> Limits::of(const PostOp& function) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (function.name == "relu") return Limits{0, kInfinity};
+  if (function.name == "relu6") return Limits{0, 6};
+  if (function.name == "clip" && function.alpha() <= function.beta()) return Limits{function.alpha(), function.beta()};
+  return std::nullopt;
 }
 
 void Limits::set(Attributes& attributes) const {
@@ -44,7 +52,6 @@ void infer_batch_norm(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
   for (int i = 1; i <= 4; ++i) check_shape(op, i, {op.in(0).shape[1]}, "x.c");
   check_eps(op);
-  infer_activation(op);
   add_output(op);
 }
 
@@ -131,8 +138,7 @@ Schema batch_norm() {
       .optional("bias", "(c); None: zeros", Role::constant)
       .like("x")
       .attribute(attr::eps, 1e-5, "added to the variance, at least 0");
-  add_activation(schema);
-  add_activation_parameters(schema);
+  take_post_ops(schema);
   schema.result(Result("y").like("x").shaped("x").over("x"));
   schema.trained_as = "batch_norm_training";
   schema.infer = infer_batch_norm;

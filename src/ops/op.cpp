@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "ops/post_ops.h"
+
 namespace pl {
 namespace {
 
@@ -22,11 +24,13 @@ bool fits(const AttributeValue& value, AttributeType type) {
     case AttributeType::string: return std::holds_alternative<std::string>(value);
     case AttributeType::integers: return std::holds_alternative<std::vector<int64_t>>(value);
     case AttributeType::numbers: return std::holds_alternative<std::vector<double>>(value);
+    case AttributeType::post_ops: return std::holds_alternative<PostOps>(value);
   }
   return false;
 }
 
-// Conversions that lose nothing: int to float, one value to a list of one, ints to floats, 0 and 1 to bool.
+// Conversions that lose nothing: int to float, one value to a list of one, ints to floats, 0 and 1 to bool, the text of
+// post-ops to their list.
 AttributeValue convert(AttributeValue value, AttributeType type) {
   if (const auto* integer = std::get_if<int64_t>(&value)) {
     if (type == AttributeType::number) return double(*integer);
@@ -38,6 +42,12 @@ AttributeValue convert(AttributeValue value, AttributeType type) {
     if (type == AttributeType::numbers) return std::vector<double>{*number};
   if (const auto* integers = std::get_if<std::vector<int64_t>>(&value))
     if (type == AttributeType::numbers) return std::vector<double>(integers->begin(), integers->end());
+  if (type == AttributeType::post_ops) {
+    const auto* text = std::get_if<std::string>(&value);
+    const auto* list = std::get_if<std::vector<int64_t>>(&value);  // an empty one has no type
+    if (text) return parse_post_ops(*text);
+    if (list && list->empty()) return PostOps{};
+  }
   return value;
 }
 
@@ -77,7 +87,12 @@ Attributes complete_attributes(const Schema& schema, const Attributes& given) {
       result.set_value(parameter.attribute, parameter.fallback);
       continue;
     }
-    const AttributeValue converted = convert(*value, parameter.type);
+    AttributeValue converted;
+    try {
+      converted = convert(*value, parameter.type);
+    } catch (const Error& error) {  // knows neither op nor argument
+      fail(error.code(), schema.name, ": ", parameter.name, " is ", error.what());
+    }
     const bool none = std::holds_alternative<None>(converted);
     const bool word = std::holds_alternative<std::string>(converted) && !parameter.choices.empty();
     require(none ? !parameter.required && std::holds_alternative<None>(parameter.fallback)
@@ -257,10 +272,10 @@ void resolve_rules(Schema& schema) {
       result.overwrites |= variadic ? ~uint64_t(0) : uint64_t(1) << first;
     }
   }
-  // The places that Weighting names.
-  const int residual = schema.input_index("residual");
-  require(!schema.weighting || (number("bias") == 2 && (residual < 0 || residual == 3)), Code::internal, "op ",
-          schema.name, ": it weighs its input, so bias and residual must be inputs 2 and 3");
+  for (const PostOp& operand : schema.post_ops.operands) number(operand.name);
+  // The place that Weighting names.
+  require(!schema.weighting || number("bias") == 2, Code::internal, "op ", schema.name,
+          ": it weighs its input, so bias must be input 2");
 }
 
 // Each name is there once, and told from every other name.
@@ -318,7 +333,9 @@ Op make_op(const Schema& schema, const Attributes& attributes, const std::vector
   check_inputs(op);
   check_dtypes(op);
   try {
+    complete_post_ops(op);
     schema.infer(op);
+    check_operands(op);
   } catch (const Error& error) {
     // Errors of dims, layouts and descriptions do not know the op.
     const std::string message = error.what();

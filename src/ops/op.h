@@ -88,6 +88,12 @@ struct ElementExpression {
   std::vector<double> scalars;
 };
 
+// What may be fused behind an op, apart from functions and scale, which all that take any take.
+struct TakenPostOps {
+  bool taken = false;
+  std::vector<PostOp> operands;  // the steps that read an input, as the schema names it: add(residual)
+};
+
 struct Schema {
   Schema(std::string name, std::string kind, std::string doc)
       : name(std::move(name)), kind(std::move(kind)), doc(std::move(doc)) {}
@@ -103,6 +109,7 @@ struct Schema {
   // ---- rules, as data (ops/rules.h) ----
   std::vector<Result> results;
   std::vector<Restriction> restrictions;
+  TakenPostOps post_ops;  // take_post_ops (ops/post_ops.h)
   std::vector<AxisRule> axes;
   int last_axes = 0;         // that the op works along, whatever its attributes
   bool other_axes = false;   // along axes that no rule names elements stay apart; false: that holds for axis 0 only

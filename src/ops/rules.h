@@ -140,7 +140,7 @@ struct Result {
   }
 };
 
-// What an elementwise op of two inputs is to algebra, before its activation.
+// What an elementwise op of two inputs is to algebra, before its post-ops.
 struct Algebra {
   enum class Operation {
     none,  // nothing that a rewrite knows
@@ -161,8 +161,7 @@ struct Algebra {
 };
 
 // How input 1, a weight, meets the data, input 0: a sum of products, channel by channel, to which input 2, the bias, is
-// added by channel of the result and, where the op takes one, input 3, the residual.  An attribute `groups` parts the
-// channels.
+// added by channel of the result.  An attribute `groups` parts the channels.
 struct Weighting {
   enum class Order {
     none,           // the op is no such product

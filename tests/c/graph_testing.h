@@ -14,6 +14,7 @@
 #include "graph/graph.h"
 #include "graph/pass.h"
 #include "graph/passes/constants.h"
+#include "ops/post_ops.h"
 
 namespace pltest {
 
@@ -117,18 +118,15 @@ inline std::vector<std::vector<double>> evaluate(const Graph& graph, unsigned se
   return values;
 }
 
-// The ops in order, with what matters of them: "conv2d+bias+residual+relu relu".
+// The ops in order, with what matters of them: "conv2d+bias+add(residual)+relu relu".  Of functions the name.
 inline std::string ops_of(const Graph& graph) {
   std::string text;
   for (const Node& node : graph.nodes()) {
     text += (text.empty() ? "" : " ") + node.schema->name;
-    for (const char* name : {"bias", "residual"}) {
-      const int index = node.schema->input_index(name);
-      if (node.schema->kind != "batch_norm" && index >= 0 && size_t(index) < node.inputs.size() &&
-          node.inputs[size_t(index)] != kNoValue)
-        text += std::string("+") + name;
-    }
-    if (const std::string* activation = node.attributes.find(attr::activation)) text += "+" + *activation;
+    const bool norms = node.schema->kind.rfind("batch_norm", 0) == 0;  // has one in any case
+    const int bias = norms ? -1 : node.schema->input_index("bias");
+    if (bias >= 0 && size_t(bias) < node.inputs.size() && node.inputs[size_t(bias)] != kNoValue) text += "+bias";
+    for (const PostOp& step : post_ops_of(node.attributes)) text += "+" + (step.reads_input() ? step.str() : step.name);
   }
   return text;
 }

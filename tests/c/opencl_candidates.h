@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "check.h"
+#include "ops/post_ops.h"
 #include "packings.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/opencl_provider.h"
@@ -89,9 +90,10 @@ inline double take(const std::vector<unsigned char>& bytes, size_t place, DType 
 }
 
 inline double activated(const Op& op, double x) {
-  if (op.attributes.is_none(attr::activation)) return x;
-  const std::string& name = op.attributes[attr::activation];
-  const double alpha = op.attributes[attr::activation_alpha], beta = op.attributes[attr::activation_beta];
+  const PostOp* function = sum_then_function(op)->function;
+  if (!function) return x;
+  const std::string& name = function->name;
+  const double alpha = function->alpha(), beta = function->beta();
   if (name == "relu") return x < 0 ? 0 : x;
   if (name == "leaky_relu") return x > 0 ? x : alpha * x;
   if (name == "gelu_erf") return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));

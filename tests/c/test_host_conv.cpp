@@ -5,6 +5,7 @@
 
 #include "candidates.h"
 #include "core/threads.h"
+#include "ops/post_ops.h"
 #include "providers/host/conv/conv_candidates.h"
 
 using namespace pl;
@@ -23,8 +24,9 @@ Values reference(const Op& op, const Values& x, const Values& weight, const Valu
   const bool flat = xs.size() == 3;
   const Window columns = window_of(op, flat ? 0 : 1), rows = flat ? Window{1, 1} : window_of(op, 0);
   const int64_t groups = op.attributes[attr::groups], group_oc = ws[0] / groups, ic = ws[1];
-  const std::string activation = op.attributes.is_none(attr::activation) ? "" : op.attributes[attr::activation];
-  const double alpha = op.attributes[attr::activation_alpha], beta = op.attributes[attr::activation_beta];
+  const PostOp function = sum_then_function(op)->function ? *sum_then_function(op)->function : PostOp();
+  const std::string& activation = function.name;
+  const double alpha = function.alpha(), beta = function.beta();
   Values result;
   for (int64_t n = 0; n < ys[0]; ++n)
     for (int64_t o = 0; o < ys[1]; ++o)

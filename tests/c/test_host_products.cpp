@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "host_testing.h"
+#include "ops/post_ops.h"
 #include "providers/host/conv/conv_candidates.h"
 
 using namespace pl;
@@ -55,7 +56,7 @@ TEST("conv") {
                     }
                     sum += at(x, source) * at(weight, w);
                   });
-                  const bool leaky = !op.attributes.is_none(attr::activation);
+                  const bool leaky = sum_then_function(op)->function != nullptr;
                   expected.push_back(leaky && sum < 0 ? sum * 0.1 : sum);
                 });
                 expect(expected, 1, 4e-6)(op, out, what);  // sums in f32 (host/direct) of 20 terms up to 4
@@ -102,7 +103,7 @@ TEST("conv_transpose") {
               expected[size_t(linear(result, target))] += at(x, p) * at(weight, w);
             });
           });
-          if (!op.attributes.is_none(attr::activation))
+          if (sum_then_function(op)->function)
             for (double& value : expected) value = std::max(value, 0.0);
           expect(expected)(op, out, what);
         });
@@ -145,7 +146,7 @@ TEST("matmul") {
         double sum = 0;
         for (int64_t k = 0; k < depth; ++k)
           sum += at(a, index(c.a, row, k, ta, true)) * at(b, index(c.b, k, column, tb, false));
-        expected.push_back(op.attributes.is_none(attr::activation) ? sum : std::max(sum, 0.0));
+        expected.push_back(sum_then_function(op)->function ? std::max(sum, 0.0) : sum);
       });
       expect(expected)(op, out, what);
     });
@@ -197,7 +198,7 @@ TEST("matmul by blocks") {
                 for (int64_t k = 0; k < depth; ++k)
                   sum += at(a, ta ? index(c.a, k, o[last - 1]) : index(c.a, o[last - 1], k)) *
                          at(b, tb ? index(c.b, o[last], k) : index(c.b, k, o[last]));
-                expected.push_back(op.attributes.is_none(attr::activation) ? sum : std::max(sum, 0.0));
+                expected.push_back(sum_then_function(op)->function ? std::max(sum, 0.0) : sum);
               });
               expect(expected, 1, 1e-6 * double(depth))(op, out, what);
             });

@@ -158,7 +158,7 @@ TEST("fold_batch_norm") {
                     b.add("conv2d", {b.input({1, 3, 5, 5}), b.constant({4, 3, 1, 1}), kNoValue, b.input({1, 4, 5, 5})});
                 return batch_norm(b, y, 4);
               }),
-              "conv2d+residual batch_norm");
+              "conv2d+add(residual) batch_norm");
   expect_pass(pass, graph_of([](Builder& b) {  // weights that are no constant
                 return batch_norm(b, b.add("conv2d", {b.input({1, 3, 5, 5}), b.input({4, 3, 1, 1})}), 4);
               }),
@@ -244,8 +244,8 @@ TEST("fuse_bias") {
               "linear+relu add");
 }
 
-TEST("fuse_activation") {
-  const Pass pass = passes::fuse_activation();
+TEST("fuse_post_ops_functions") {
+  const Pass pass = passes::fuse_post_ops();
   const Dims shape{1, 4, 3, 3};
   for (const char* name : {"relu", "relu6", "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "mish", "abs"})
     expect_pass(pass, graph_of([&](Builder& b) { return b.add(name, {conv(b, b.input(shape))}); }),
@@ -281,6 +281,82 @@ TEST("fuse_activation") {
   const ValueId y = conv(shared, shared.input(shape));
   shared.finish({shared.add("relu", {y}), y});
   expect_pass(pass, shared.graph, "conv2d relu");
+}
+
+TEST("fuse_post_ops_sums") {
+  const Pass pass = passes::fuse_post_ops();
+  const Dims shape{2, 4, 3, 3};
+  const auto sum = [&](const std::function<ValueId(Builder&)>& make, const Dims& other, const std::string& ops) {
+    for (bool first : {true, false})
+      expect_pass(
+          pass, graph_of([&](Builder& b) {
+            const ValueId z = b.input(other), y = make(b);
+            return b.add("add", first ? std::vector<ValueId>{y, z} : std::vector<ValueId>{z, y}, "activation=relu");
+          }),
+          ops);
+  };
+  sum([&](Builder& b) { return conv(b, b.input(shape)); }, shape, "conv2d+add(residual)+relu");
+  sum(
+      [&](Builder& b) {
+        return b.add("linear", {b.input({5, 6}), b.constant({8, 6}), b.constant({8})});
+      },
+      {5, 8}, "linear+bias+add(residual)+relu");
+  sum([&](Builder& b) { return b.add("matmul", {b.input({5, 6}), b.input({6, 8})}); }, {5, 8}, "matmul+add(residual)+relu");
+  sum([&](Builder& b) { return conv(b, b.input(shape)); }, {4, 3, 3}, "conv2d add+relu");
+  sum([&](Builder& b) { return conv(b, b.input(shape), "activation=relu"); }, shape, "conv2d+relu add+relu");
+  sum(
+      [&](Builder& b) {
+        return b.add("conv_transpose2d", {b.input(shape), b.constant({4, 2, 1, 1})});
+      },
+      {2, 2, 3, 3}, "conv_transpose2d add+relu");
+  // Of two, the later one.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId x = b.input(shape), y = conv(b, x, "groups=1"), z = conv(b, x);
+                return b.add("add", {y, z});
+              }),
+              "conv2d conv2d+add(residual)");
+  // A function behind the sum, of whichever op makes it.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId x = b.input(shape);
+                return b.add("relu", {b.add("add", {conv(b, x), x})});
+              }),
+              "conv2d+add(residual)+relu");
+  // Three: the first sum becomes a residual, the second needs another op.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId x = b.input(shape);
+                return b.add("add", {b.add("add", {conv(b, x), b.input(shape)}), b.input(shape)});
+              }),
+              "conv2d+add(residual) add");
+  Builder twice;
+  const ValueId y = conv(twice, twice.input(shape));
+  twice.finish({twice.add("add", {y, y})});
+  expect_pass(pass, twice.graph, "conv2d add");
+}
+
+// Of a norm in training, which has several results, the first one; it stays where it is.
+TEST("fuse_post_ops_of_norms_in_training") {
+  const Pass pass = passes::fuse_post_ops();
+  const Dims shape{2, 4, 3, 3};
+  const auto norm = [&](Builder& b, ValueId x) {
+    return b.all("batch_norm_training", {x, b.constant({4}), b.constant({4})});
+  };
+  Builder b;
+  const ValueId x = b.input(shape), z = b.input(shape);
+  const auto first = norm(b, x), second = norm(b, z);
+  const ValueId y = b.add("relu", {b.add("add", {first[0], second[0]})});
+  b.finish({b.add("relu6", {y}), first[1], first[2], second[1], second[2], y});
+  expect_pass(pass, b.graph, "batch_norm_training batch_norm_training+add(residual)+relu relu6");
+  // What is added later than the norm is made, statistics, and results that others read stay apart.
+  Builder late;
+  const ValueId u = late.input(shape);
+  const auto made = norm(late, u);
+  const ValueId other = late.add("softmax", {u}, "dim=1"), sum = late.add("add", {made[0], other});
+  late.finish({sum, late.add("relu", {made[1]})});
+  expect_pass(pass, late.graph, "batch_norm_training softmax add relu");
+  Builder shared;
+  const auto read = norm(shared, shared.input(shape));
+  shared.finish({shared.add("relu", {read[0]}), read[0]});
+  expect_pass(pass, shared.graph, "batch_norm_training relu");
 }
 
 TEST("recognise_activation") {
@@ -404,50 +480,6 @@ TEST("recognise_activation") {
   const ValueId x = shared.input({7}), gate = shared.add("sigmoid", {x});
   shared.finish({shared.add("mul", {x, gate}), gate});
   expect_pass(pass, shared.graph, "sigmoid mul");
-}
-
-TEST("fuse_residual") {
-  const Pass pass = passes::fuse_residual();
-  const Dims shape{2, 4, 3, 3};
-  const auto sum = [&](const std::function<ValueId(Builder&)>& make, const Dims& other, const std::string& ops) {
-    for (bool first : {true, false})
-      expect_pass(
-          pass, graph_of([&](Builder& b) {
-            const ValueId z = b.input(other), y = make(b);
-            return b.add("add", first ? std::vector<ValueId>{y, z} : std::vector<ValueId>{z, y}, "activation=relu");
-          }),
-          ops);
-  };
-  sum([&](Builder& b) { return conv(b, b.input(shape)); }, shape, "conv2d+residual+relu");
-  sum(
-      [&](Builder& b) {
-        return b.add("linear", {b.input({5, 6}), b.constant({8, 6}), b.constant({8})});
-      },
-      {5, 8}, "linear+bias+residual+relu");
-  sum([&](Builder& b) { return b.add("matmul", {b.input({5, 6}), b.input({6, 8})}); }, {5, 8}, "matmul+residual+relu");
-  sum([&](Builder& b) { return conv(b, b.input(shape)); }, {4, 3, 3}, "conv2d add+relu");
-  sum([&](Builder& b) { return conv(b, b.input(shape), "activation=relu"); }, shape, "conv2d+relu add+relu");
-  sum(
-      [&](Builder& b) {
-        return b.add("conv_transpose2d", {b.input(shape), b.constant({4, 2, 1, 1})});
-      },
-      {2, 2, 3, 3}, "conv_transpose2d add+relu");
-  // Of two, the later one.
-  expect_pass(pass, graph_of([&](Builder& b) {
-                const ValueId x = b.input(shape), y = conv(b, x, "groups=1"), z = conv(b, x);
-                return b.add("add", {y, z});
-              }),
-              "conv2d conv2d+residual");
-  // Three: the first sum becomes a residual, the second needs another op.
-  expect_pass(pass, graph_of([&](Builder& b) {
-                const ValueId x = b.input(shape);
-                return b.add("add", {b.add("add", {conv(b, x), b.input(shape)}), b.input(shape)});
-              }),
-              "conv2d+residual add");
-  Builder twice;
-  const ValueId y = conv(twice, twice.input(shape));
-  twice.finish({twice.add("add", {y, y})});
-  expect_pass(pass, twice.graph, "conv2d add");
 }
 
 TEST("fold_pad") {
@@ -623,22 +655,27 @@ TEST("fuse_norm_limits") {
     const ValueId passed = b.add("pointwise", {by_result ? y : norm[0], grad}, "expressions=\"" + slope);
     auto made = b.all("batch_norm_backward", {x, passed, norm[1], norm[2], weight}, "eps=0.01");
     made.push_back(read_again ? b.add("add", {y, norm[0]}) : y);
-    expect_pass(passes::fuse_norm_limits(), b.finish(made), ops);
+    Graph before = b.finish(made);
+    passes::fuse_post_ops().run(before, context());  // it comes first
+    before.tidy();
+    expect_pass(passes::fuse_norm_limits(), before, ops);
   };
-  const std::string fused = "batch_norm_training+bias batch_norm_backward+bias";
+  const auto fused = [](const std::string& rectifier) {
+    return "batch_norm_training+" + rectifier + " batch_norm_backward";
+  };
   const auto left = [](const std::string& rectifier) {
-    return "batch_norm_training+bias " + rectifier + " pointwise batch_norm_backward";
+    return "batch_norm_training" + rectifier + " pointwise batch_norm_backward";
   };
   const std::string relu = "y0 = where(x0 > 0, x1, 0)\" scalars=[0.0,0.0]";
   const std::string clip = "y0 = where(x0 >= s0 && x0 <= s1, x1, 0)\" scalars=[-0.5,0.75]";
-  check("relu", "", relu, true, fused);
-  check("relu", "", relu, false, fused);
-  check("relu6", "", "y0 = where(x0 > 0 && x0 < 6, x1, 0)\" scalars=[0.0,0.0]", true, fused);
-  check("clip", "min=-0.5 max=0.75", clip, false, fused);
-  check("clip", "min=-0.5 max=0.5", clip, false, left("clip"));
-  check("relu", "", clip, true, left("relu"));
-  check("tanh", "", relu, true, left("tanh"));
-  check("relu", "", relu, true, left("relu") + " add", true);
+  check("relu", "", relu, true, fused("relu"));
+  check("relu", "", relu, false, fused("relu"));
+  check("relu6", "", "y0 = where(x0 > 0 && x0 < 6, x1, 0)\" scalars=[0.0,0.0]", true, fused("relu6"));
+  check("clip", "min=-0.5 max=0.75", clip, false, fused("clip"));
+  check("clip", "min=-0.5 max=0.5", clip, false, left(" clip"));
+  check("relu", "", clip, true, left("+relu"));
+  check("tanh", "", relu, true, left("+tanh"));
+  check("relu", "", relu, true, left(" relu") + " add", true);
 }
 
 TEST("fuse_squeeze_excite") {

@@ -33,8 +33,8 @@ TEST("all_together") {
   const auto reports = simplify(after, context());
   after.verify();
   CHECK(ops_of(after) ==
-        "conv2d+bias+relu conv2d+bias+relu conv2d+bias+residual+relu conv2d+bias+hardswish flatten permute "
-        "linear+bias+gelu_erf linear+bias+residual");
+        "conv2d+bias+relu conv2d+bias+relu conv2d+bias+add(residual)+relu conv2d+bias+hardswish flatten permute "
+        "linear+bias+gelu_erf linear+bias+add(residual)");
   compare(b.graph, after, 2e-5, "all together");
   REQUIRE(reports.size() == standard_passes().size());
   for (const PassReport& report : reports)

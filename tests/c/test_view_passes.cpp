@@ -287,7 +287,7 @@ TEST("move_views") {
          const ValueId y = b.add("permute", {b.add("linear", {rows, b.constant({4, 4})})}, "dims=[0,3,1,2]");
          return b.add("add", {b.add("mul", {b.constant({4, 1, 1}), y}), x});
        }),
-       "permute linear reshape mul permute add", "permute linear+residual permute");
+       "permute linear reshape mul permute add", "permute linear+add(residual) permute");
   // The end of an attention: rows in another order.
   both(graph_of([](Builder& b) {
          const ValueId heads = b.input({2, 3, 5, 4});  // n, heads, l, e
@@ -296,12 +296,12 @@ TEST("move_views") {
          const ValueId back = b.add("permute", {b.add("reshape", {y}, "shape=[5,2,6]")}, "dims=[1,0,2]");
          return b.add("add", {back, b.input({2, 5, 6})});
        }),
-       "permute reshape linear+bias permute reshape reshape permute add", "permute reshape linear+bias+residual");
+       "permute reshape linear+bias permute reshape reshape permute add", "permute reshape linear+bias+add(residual)");
   both(graph_of([](Builder& b) {
          const ValueId y = b.add("linear", {b.input({10, 6}), b.constant({4, 6})});
          return b.add("relu", {b.add("add", {b.add("reshape", {y}, "shape=[2,5,4]"), b.input({2, 5, 4})})});
        }),
-       "linear reshape add reshape relu", "reshape linear+residual+relu reshape");
+       "linear reshape add reshape relu", "reshape linear+add(residual)+relu reshape");
   // The beginning: one linear for queries, keys and values.
   both(graph_of([](Builder& b) {
          const ValueId x =

@@ -5,6 +5,7 @@
 
 #include "core/threads.h"
 #include "host_testing.h"
+#include "ops/post_ops.h"
 #include "providers/host/conv/winograd.h"
 
 using namespace pl;
@@ -26,7 +27,8 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 Values convolution(const Op& op, const std::vector<Input>& inputs, double* largest = nullptr) {
   const Dims &x = op.in(0).shape, &y = op.out().shape;
   const auto padding = op.attributes[attr::padding];
-  const std::string activation = op.attributes.is_none(attr::activation) ? "" : op.attributes[attr::activation];
+  const SumThenFunction post_ops = *sum_then_function(op);
+  const std::string activation = post_ops.function ? post_ops.function->name : "";
   Values result(size_t(y.product()));
   size_t at = 0;
   each(y, [&](const Dims& o) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .case import X4, Case, into, normal, positive
+from .case import X4, Case, into, normal, positive, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -13,6 +13,12 @@ for _op in ("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", 
     tensors = positive(X4, (19, 1, 1)) if _op == "div" else normal(X4, (19, 1, 1))
     add(_op, tensors)
 add("add", normal(X4, X4), lambda torch, f, t, a: torch.relu(t[0] + t[1]), activation="relu")
+add(
+    "mul",
+    normal(X4, (19, 1, 1)),
+    lambda torch, f, t, a: post_ops(f, t[0] * t[1], a["post_ops"], {}),
+    post_ops="leaky_relu(0.3), scale(0.5), tanh",
+)
 add("mul", normal((3, 1, 5), (4, 1)))
 add("pow", positive(X4, (1, 19, 1, 10)))
 add("div", positive(X4, X4), rounding_mode="floor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,21 @@ def tensor_parameters(op: str) -> list[str]:
 
 def normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.ndarray | None]]:
     return lambda rng: [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def post_ops(f: Any, y: Any, steps: str, operands: dict[str, Any]) -> Any:
+    """The steps of post_ops in PyTorch; `operands`: inputs by their names."""
+    for name, given in re.findall(r"(\w+)(?:\(([^)]*)\))?", steps):
+        numbers = [] if name in ("add", "multiply") else [float(word) for word in given.split(",") if word.strip()]
+        if name == "add":
+            y = y + operands[given]
+        elif name == "multiply":
+            y = y * operands[given]
+        elif name == "scale":
+            y = y * numbers[0]
+        else:
+            y = y.clamp(*numbers) if name == "clip" else getattr(f, name)(y, *numbers)
+    return y
 
 
 def positive(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.ndarray | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .case import Case, into, normal
+from .case import Case, into, normal, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -13,7 +13,7 @@ add = into(CASES)
 def conv(spatial: int, transposed: bool = False):
     def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
         own = dict(a)
-        activation, padding = own.pop("activation", None), own.pop("padding", 0)
+        activation, padding, steps = own.pop("activation", None), own.pop("padding", 0), own.pop("post_ops", None)
         x = t[0]
         if isinstance(padding, (list, tuple)) and len(padding) == 2 * spatial and not transposed:
             begins, ends = padding[:spatial], padding[spatial:]
@@ -21,6 +21,8 @@ def conv(spatial: int, transposed: bool = False):
             padding = 0
         name = f"conv{'_transpose' if transposed else ''}{spatial}d"
         y = getattr(f, name)(x, t[1], t[2] if len(t) > 2 else None, padding=padding, **own)
+        if steps is not None:
+            return post_ops(f, y, steps, {"residual": t[3] if len(t) > 3 else None})
         if len(t) > 3:
             y = y + t[3]
         return getattr(f, activation)(y) if activation else y
@@ -39,12 +41,25 @@ add("conv2d", normal((2, 16, 11, 7), (24, 16, 3, 2)), conv(2), stride=(2, 1), di
 add("conv2d", normal((2, 24, 8, 8), (48, 8, 3, 3), (48,)), conv(2), groups=3, padding=1)
 add("conv2d", normal((2, 19, 9, 9), (19, 1, 3, 3), (19,)), conv(2), groups=19, padding=1, activation="relu6")
 add("conv2d", normal((2, 6, 9, 9), (18, 1, 5, 5)), conv(2), groups=6, stride=2, padding=2)  # depthwise, multiplier 3
+_RESIDUAL = normal((2, 18, 7, 6), (35, 18, 1, 1), (35,), (2, 35, 7, 6))
+for _steps in ("relu, add(residual)", "silu, add(residual), relu6", "add(residual), leaky_relu(0.2), scale(0.5)"):
+    add("conv2d", _RESIDUAL, conv(2), post_ops=_steps)
+add("conv2d", normal((2, 32, 9, 8), (32, 32, 3, 3), (32,), (2, 32, 9, 8)), conv(2), padding=1, post_ops=_steps)
+add("conv2d", normal((2, 19, 9, 9), (19, 1, 3, 3), (19,)), conv(2), groups=19, padding=1, post_ops="scale(2), tanh")
+add(
+    "conv2d",
+    normal((1, 16, 9, 9), (32, 16, 3, 3), (32,), (1, 32, 9, 9)),
+    conv(2),
+    padding=1,
+    post_ops="hardswish, add(residual)",
+)
 add("conv3d", normal((1, 5, 6, 7, 8), (9, 5, 2, 3, 3), (9,)), conv(3), padding=1, stride=(1, 2, 1))
 add("conv3d", normal((1, 16, 4, 5, 6), (16, 1, 3, 3, 3)), conv(3), groups=16, padding=(1, 1, 1))
 add("conv3d", normal((2, 20, 4, 3, 5), (33, 20, 3, 1, 2)), conv(3), padding=(2, 0, 1), stride=(2, 1, 1))
 add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,)), conv(1, True), stride=2, padding=1, output_padding=1)
 add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,)), conv(2, True), stride=2, padding=1)
 add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 3, 2)), conv(2, True), groups=2, dilation=2)
+add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 4, 4), (6,)), conv(2, True), stride=2, post_ops="tanh, scale(-2)")
 # As Winograd's algorithm does it.
 for _padding in (1, 0, 2):
     add("conv_transpose2d", normal((2, 18, 9, 10), (18, 35, 3, 3), (35,)), conv(2, True), padding=_padding)

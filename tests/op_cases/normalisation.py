@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .case import X4, Case, into, normal
+from .case import X4, Case, into, normal, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -24,6 +24,12 @@ def _statistics(channels: int, shape: tuple[int, ...]):
 
 
 add("batch_norm", _statistics(19, X4), lambda torch, f, t, a: torch.relu(f.batch_norm(*t)), activation="relu")
+add(
+    "batch_norm",
+    _statistics(19, X4),
+    lambda torch, f, t, a: post_ops(f, f.batch_norm(*t), a["post_ops"], {}),
+    post_ops="silu, scale(-0.5)",
+)
 add("batch_norm", _statistics(6, (4, 6)), lambda torch, f, t, a: f.batch_norm(*t, eps=1e-3), eps=1e-3)
 add(
     "layer_norm",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import X4, Case, into, normal, wrapped
+from .case import X4, Case, into, normal, post_ops, wrapped
 from .convolution import conv
 from .matrix import decaying, masked, scanned
 from .pooling import boxed, grid_sampled, gridded, roi_aligned
@@ -163,6 +163,13 @@ add(
 def batch_norm_of(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     dims = [0, *range(2, t[0].dim())]
     y = f.batch_norm(t[0], None, None, t[1], t[2], training=True, eps=a.get("eps", 1e-5))
+    residual = t[3] if len(t) > 3 else None
+    if steps := a.get("post_ops"):
+        y = post_ops(f, y, steps, {"residual": residual})
+    elif residual is not None:
+        y = y + residual
+    if activation := a.get("activation"):
+        y = getattr(f, activation)(y)
     y = torch.clamp(y, a.get("low", -math.inf), a.get("high", math.inf))
     return y, t[0].mean(dims), t[0].var(dims, unbiased=False)
 
@@ -203,6 +210,16 @@ add("batch_norm_backward", with_statistics((8, 7)), batch_norm_gradients)
 add("batch_norm_backward", with_statistics((4, 32, 6, 5), inverted=True), batch_norm_gradients, inverted=True)
 add("batch_norm_training", normal(X4, (19,), (19,)), batch_norm_of, low=0.0)
 add("batch_norm_training", normal((4, 32, 6, 5), (32,), (32,)), batch_norm_of, low=-0.5, high=1.0)
+_PLACES = (4, 32, 6, 5)
+for _shape in (X4, _PLACES, (8, 7)):
+    _c = _shape[1:2]
+    add("batch_norm_training", normal(_shape, _c, _c), batch_norm_of, activation="relu", name=f"{_shape}")
+    add("batch_norm_training", normal(_shape, _c, _c, _shape), batch_norm_of, activation="relu", name=f"sum {_shape}")
+for _activation in ("relu6", "silu", "sigmoid"):
+    add("batch_norm_training", normal(X4, (19,), (19,)), batch_norm_of, activation=_activation)
+add("batch_norm_training", normal(X4, (19,), (19,), X4), batch_norm_of, name="a sum alone")
+add("batch_norm_training", normal(_PLACES, (32,), (32,), _PLACES), batch_norm_of, post_ops="tanh, add(residual)")
+add("batch_norm_training", normal(X4, (19,), (19,)), batch_norm_of, post_ops="relu, scale(-0.5)")
 add("batch_norm_backward", with_statistics(X4, biased=True), batch_norm_gradients, low=0.0)
 add("batch_norm_backward", with_statistics(X4, True, True), batch_norm_gradients, low=0.0, inverted=True)
 add("batch_norm_backward", with_statistics((4, 32, 6, 5), biased=True), batch_norm_gradients, low=-0.5, high=1.0)

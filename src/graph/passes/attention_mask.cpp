@@ -40,7 +40,7 @@ bool take_condition(Rewriter& rewriter, MaskTerm& term) {
 // Splits off what a bool mask is a conjunction, or a negation, of.
 bool take_apart(Rewriter& rewriter, MaskTerm& term, std::vector<MaskTerm>& more) {
   const int index = rewriter.maker(term.mask);
-  if (index < 0 || !is_bool(rewriter, term.mask) || rewriter.has_activation(size_t(index))) return false;
+  if (index < 0 || !is_bool(rewriter, term.mask) || rewriter.has_post_ops(size_t(index))) return false;
   const Node& node = rewriter.node(size_t(index));
   const Operation operation = operation_of(node);
   const bool negates = computes(rewriter, size_t(index), "logical_not");

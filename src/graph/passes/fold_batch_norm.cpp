@@ -43,8 +43,7 @@ bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
   if (!product || product->output_axis != 1 || !takes_output_affine(rewriter, *product, true)) return false;
   const auto affine = affine_of(rewriter, index);
   if (!affine) return false;
-  const Attributes attributes = node.attributes;
-  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift, attributes);
+  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift);
   return true;
 }
 
@@ -53,7 +52,7 @@ void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
   const auto product = product_of(rewriter, index);
   if (!product || product->input_axis != 1) return;
   const int before = sole_maker(rewriter, rewriter.input(rewriter.node(index), 0), is_batch_norm);
-  if (before < 0 || rewriter.has_activation(size_t(before))) return;
+  if (before < 0 || rewriter.has_post_ops(size_t(before))) return;
   const ValueId x = rewriter.input(rewriter.node(size_t(before)), 0);
   if (const auto affine = affine_of(rewriter, size_t(before)))
     fold_input_affine(rewriter, context, *product, x, affine->scale, affine->shift);

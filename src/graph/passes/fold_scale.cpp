@@ -70,8 +70,7 @@ bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
   if (!affine) return false;
   const bool scales = std::any_of(affine->scale.begin(), affine->scale.end(), [](double s) { return s != 1; });
   if (!takes_output_affine(rewriter, *product, scales)) return false;
-  const Attributes attributes = node.attributes;
-  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift, attributes);
+  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift);
   return true;
 }
 
@@ -80,7 +79,7 @@ void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
   const auto product = product_of(rewriter, index);
   if (!product) return;
   const int before = rewriter.sole_maker(rewriter.input(rewriter.node(index), 0));
-  if (before < 0 || rewriter.has_activation(size_t(before))) return;
+  if (before < 0 || rewriter.has_post_ops(size_t(before))) return;
   if (const auto affine = affine_of(rewriter, size_t(before), product->input_axis))
     fold_input_affine(rewriter, context, *product, affine->x, affine->scale, affine->shift);
 }

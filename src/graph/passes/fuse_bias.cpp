@@ -16,7 +16,7 @@ void as_linear(Rewriter& rewriter, size_t index) {
   const Op op = rewriter.op(index);
   if (op.attributes[attr::transpose_a]) return;
   Attributes attributes;
-  copy_activation(node.attributes, attributes);
+  set_post_ops(attributes, rewriter.post_ops(index));
   std::vector<ValueId> inputs = rewriter.inputs(node);
   if (!op.attributes[attr::transpose_b]) {
     const Tensor& matrix = rewriter.constant(b);
@@ -41,8 +41,7 @@ void add_bias(Rewriter& rewriter, Context& context, size_t index) {
     if (!shift) continue;
     if (!adds)
       for (double& value : *shift) value = -value;
-    const Attributes attributes = node.attributes;
-    return fold_output_affine(rewriter, context, *product, index, {}, *shift, attributes);
+    return fold_output_affine(rewriter, context, *product, index, {}, *shift);
   }
 }
 
@@ -59,12 +58,12 @@ void add_parameter(Rewriter& rewriter, size_t index) {
         rewriter.shape(added) != Dims{product->output_channels} || rewriter.desc(added).dtype != rewriter.desc(y).dtype)
       continue;
     const Node& made = rewriter.node(size_t(before));
-    if (rewriter.input(made, kBias) != kNoValue || rewriter.has_activation(size_t(before))) continue;
+    if (rewriter.input(made, kBias) != kNoValue || !only_sums(rewriter.post_ops(size_t(before)))) continue;
     std::vector<ValueId> inputs = rewriter.inputs(made);
     inputs.resize(std::max(inputs.size(), kBias + 1), kNoValue);
     inputs[kBias] = added;
     Attributes attributes = made.attributes;
-    copy_activation(node.attributes, attributes);
+    append_post_ops(attributes, rewriter.post_ops(index));
     const std::string schema = made.schema->name, name = made.name;
     return rewriter.rewrite(index, schema, attributes, inputs, name);
   }

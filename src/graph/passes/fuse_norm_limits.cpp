@@ -1,7 +1,8 @@
-// fuse_norm_limits: a rectifier behind batch_norm_training, and behind its gradient, become limits of the norm.
+// fuse_norm_limits: the gradient of a rectifier behind batch_norm_training becomes limits of the norm's gradient.
 //
 // In a graph that trains the rectifier's gradient reads which results it limited, and only the norm's gradient reads
-// what it gives.  Both are found from the norm's gradient; that one tells by x what was limited.
+// what it gives.  That one tells by x what was limited.  The rectifier is the norm's post-op by then, but where its
+// gradient reads its argument: both are found here.
 #include <limits>
 #include <string>
 
@@ -14,12 +15,6 @@ namespace pl::passes {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// What a rectifier limits its argument to.
-std::optional<Limits> limits_of(const Op& op) {
-  const auto range = range_of(activation_of(op));
-  return range && range->first <= range->second ? std::optional(Limits{range->first, range->second}) : std::nullopt;
-}
 
 // Whether this pointwise op passes its input 1 on where input 0, the argument or the result, lies between the limits.
 bool is_slope(const Op& op, const Limits& limits) {
@@ -37,29 +32,38 @@ void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_
   const int norm = rewriter.maker(inputs[2]), slope = sole_maker(rewriter, inputs[1], is_pointwise);
   if (norm < 0 || slope < 0) return;
   const Node& forward = rewriter.node(size_t(norm));
-  if (!is_batch_norm_training(forward) || Limits::of(rewriter.op(size_t(norm)))) return;
+  if (!is_batch_norm_training(forward)) return;
   if (forward.outputs[1] != inputs[2] || forward.outputs[2] != inputs[3] || rewriter.input(forward, 0) != inputs[0] ||
       rewriter.input(forward, 1) != inputs[4])
     return;
-  const ValueId y = forward.outputs[0];
-  // The rectifier is the only one to read y, but for its gradient if that goes by the argument.
-  const Node& by = rewriter.node(size_t(slope));
-  const std::vector<ValueId> read = rewriter.inputs(by);
+  const ValueId y = forward.outputs[0], bias = rewriter.input(forward, 2);
+  const std::vector<ValueId> read = rewriter.inputs(rewriter.node(size_t(slope)));
+  if (read.size() != 2) return;
+  const auto limit = [&](const Limits& limits) {
+    Attributes attributes = gradient.attributes;
+    limits.set(attributes);
+    const std::string name = gradient.name;
+    rewriter.rewrite(index, "batch_norm_backward", attributes, {inputs[0], read[1], inputs[2], inputs[3], inputs[4], bias},
+                     name);
+  };
+  const PostOps& post_ops = rewriter.post_ops(size_t(norm));
+  if (!post_ops.empty()) {
+    const auto limits = post_ops.size() == 1 ? Limits::of(post_ops[0]) : std::nullopt;
+    if (limits && read[0] == y && is_slope(rewriter.op(size_t(slope)), *limits)) limit(*limits);
+    return;
+  }
+  // The rectifier is the only one to read y beside its gradient.
+  if (read[0] != y || rewriter.uses(y) != 2) return;
   for (int32_t user : consumers[size_t(y)]) {
     if (!rewriter.live(size_t(user)) || !applies_function(rewriter.node(size_t(user)))) continue;
-    const Node& limiting = rewriter.node(size_t(user));
-    const auto limits = limits_of(rewriter.op(size_t(user)));
+    const PostOp function = function_of(rewriter.op(size_t(user)));
+    const auto limits = Limits::of(function);
     if (!limits || !is_slope(rewriter.op(size_t(slope)), *limits)) continue;
-    const ValueId result = limiting.outputs[0];
-    if (read.size() != 2 || (read[0] != y && read[0] != result) || rewriter.uses(y) != (read[0] == y ? 2 : 1)) continue;
-    Attributes attributes = forward.attributes, of_gradient = gradient.attributes;
-    limits->set(attributes);
-    limits->set(of_gradient);
-    const ValueId bias = rewriter.input(forward, 2);
-    const std::string name = limiting.name, name_of_gradient = gradient.name;
-    rewriter.rewrite(index, "batch_norm_backward", of_gradient,
-                     {inputs[0], read[1], inputs[2], inputs[3], inputs[4], bias}, name_of_gradient);
-    rewriter.rewrite(size_t(norm), "batch_norm_training", attributes, rewriter.inputs(forward), name);
+    const ValueId result = rewriter.node(size_t(user)).outputs[0];
+    limit(*limits);
+    Attributes attributes = forward.attributes;
+    append_post_ops(attributes, {function});
+    rewriter.rewrite(size_t(norm), "batch_norm_training", attributes, rewriter.inputs(forward));
     rewriter.redirect(result, y);
     return;
   }
@@ -74,8 +78,8 @@ int run(Graph& graph, Context&) {
 
 Pass fuse_norm_limits() {
   return {"fuse_norm_limits",
-          "In graphs that train: relu, relu6 or clip behind batch_norm_training, and its gradient before "
-          "batch_norm_backward, become their limits, if nothing else uses what is between them.  Exact in f32, but "
+          "In graphs that train: the gradient of relu, relu6 or clip behind batch_norm_training becomes limits of "
+          "batch_norm_backward, if nothing else uses what is between them.  Exact in f32, but "
           "for results within rounding of a limit, whose gradient may or may not count; in narrower dtypes one "
           "rounding less.",
           run};

@@ -13,25 +13,31 @@ namespace {
 // Elements of a weight: each image's work-group reads both weights, which takes longer than two launches beyond that.
 constexpr int64_t kMostWeights = 65536;
 
+// A 1x1 convolution and the function behind it.
+struct Layer {
+  size_t index;
+  std::string function;
+};
+
 // The 1x1 convolution that alone makes `value`, of one position, if it has constant weights and bias and ends with one
 // of these functions.
-std::optional<size_t> layer(Rewriter& rewriter, ValueId value, const std::vector<std::string>& functions) {
+std::optional<Layer> layer(Rewriter& rewriter, ValueId value, const std::vector<std::string>& functions) {
   const int index = rewriter.sole_maker(value);
   if (index < 0) return std::nullopt;
   const auto product = product_of(rewriter, size_t(index));
   const Node& node = rewriter.node(size_t(index));
   if (!product || product->output_axis != 1 || product->groups != 1 || product->padded) return std::nullopt;
-  if (!rewriter.has_activation(size_t(index))) return std::nullopt;
+  const PostOps& post_ops = rewriter.post_ops(size_t(index));
+  if (post_ops.size() != 1 || post_ops[0].kind != PostOp::Kind::function) return std::nullopt;
   const ValueId weight = rewriter.input(node, kWeight), bias = rewriter.input(node, kBias);
-  if (bias == kNoValue || rewriter.input(node, kResidual) != kNoValue) return std::nullopt;
+  if (bias == kNoValue) return std::nullopt;
   if (!rewriter.is_constant(weight) || !rewriter.is_constant(bias)) return std::nullopt;
   const Dims &of_weight = rewriter.shape(weight), &of_x = rewriter.shape(rewriter.input(node, 0));
   for (int d = 2; d < of_weight.size(); ++d)
     if (of_weight[d] != 1 || of_x[d] != 1) return std::nullopt;
   if (of_weight[0] * of_weight[1] > kMostWeights) return std::nullopt;
-  const std::string& function = node.attributes[attr::activation];
   for (const std::string& known : functions)
-    if (function == known) return size_t(index);
+    if (post_ops[0].name == known) return Layer{size_t(index), known};
   return std::nullopt;
 }
 
@@ -42,16 +48,16 @@ bool fuse(Rewriter& rewriter, size_t index, size_t k) {
   if (shape.size() < 3 || shape[1] % 4 || rewriter.shape(node.outputs[0]) != shape) return false;
   const auto second = layer(rewriter, gates, {"sigmoid", "hardsigmoid"});
   if (!second || rewriter.shape(gates).size() != shape.size()) return false;
-  const auto first = layer(rewriter, rewriter.input(rewriter.node(*second), 0), {"relu", "silu", "hardswish"});
+  const auto first = layer(rewriter, rewriter.input(rewriter.node(second->index), 0), {"relu", "silu", "hardswish"});
   if (!first) return false;
-  const int pool = sole_maker(rewriter, rewriter.input(rewriter.node(*first), 0), is_adaptive_pool);
+  const int pool = sole_maker(rewriter, rewriter.input(rewriter.node(first->index), 0), is_adaptive_pool);
   if (pool < 0) return false;
   const Op pooling = rewriter.op(size_t(pool));
   if (pooling.attributes[attr::mode] != "avg" || rewriter.input(rewriter.node(size_t(pool)), 0) != x) return false;
-  const Node &one = rewriter.node(*first), &two = rewriter.node(*second);
+  const Node &one = rewriter.node(first->index), &two = rewriter.node(second->index);
   Attributes attributes;
-  attributes.set(attr::hidden, one.attributes[attr::activation]);
-  attributes.set(attr::gate, two.attributes[attr::activation]);
+  attributes.set(attr::hidden, first->function);
+  attributes.set(attr::gate, second->function);
   rewriter.rewrite(index, "squeeze_excite", attributes,
                    {x, rewriter.input(one, kWeight), rewriter.input(one, kBias), rewriter.input(two, kWeight),
                     rewriter.input(two, kBias)});

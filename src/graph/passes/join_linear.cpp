@@ -13,7 +13,6 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
-#include "ops/activation.h"
 #include "ops/gradient.h"
 #include "ops/view.h"
 
@@ -41,7 +40,7 @@ class Joiner {
     for (size_t i = 0; i < rewriter_.size(); ++i) {
       const Node& node = rewriter_.node(i);
       if (!node.schema->products) continue;
-      const bool may = is_joinable(node);
+      const bool may = is_joinable(i);
       if (!group.empty() && !(may && are_alike(rewriter_.node(group[0]), node))) {
         join(group);
         group.clear();
@@ -52,11 +51,16 @@ class Joiner {
   }
 
  private:
-  bool is_joinable(const Node& node) {
+  bool is_joinable(size_t index) {
+    const Node& node = rewriter_.node(index);
     const ValueId weight = rewriter_.input(node, kWeight), bias = rewriter_.input(node, kBias);
-    return is_linear(node) && rewriter_.is_constant(weight) && rewriter_.input(node, kResidual) == kNoValue &&
+    return is_linear(node) && rewriter_.is_constant(weight) && is_one_function(rewriter_.post_ops(index)) &&
            (bias == kNoValue || rewriter_.is_constant(bias)) && rewriter_.shape(weight)[0] > 0 &&
            !rewriter_.is_constant(rewriter_.input(node, 0));
+  }
+  // Of a gated layer one of two products has it.
+  static bool is_one_function(const PostOps& list) {
+    return list.empty() || (list.size() == 1 && list[0].kind == PostOp::Kind::function);
   }
   bool are_alike(const Node& a, const Node& b) {
     return a.schema == b.schema && rewriter_.input(a, 0) == rewriter_.input(b, 0);
@@ -73,10 +77,10 @@ class Joiner {
     }
     const int64_t terms = rewriter_.shape(rewriter_.input(rewriter_.node(group[0]), kWeight))[1];
     const bool activated =
-        std::any_of(group.begin(), group.end(), [&](size_t index) { return rewriter_.has_activation(index); });
+        std::any_of(group.begin(), group.end(), [&](size_t index) { return rewriter_.has_post_ops(index); });
     if (device_.traits().threads && bytes > kMostBytes && (terms < kLongSum || activated)) return;
     if (sized_late_ && !view_of_all(inputs_of(group, kWeight))) return;
-    std::vector<Activation> activations;
+    std::vector<PostOps> functions;  // of each, which is fused into it
     int64_t first = 0;
     for (size_t index : group) {
       const ValueId y = rewriter_.node(index).outputs[0];
@@ -90,19 +94,12 @@ class Joiner {
       whole = TensorDesc::dense(whole.dtype, shape);
       const auto view = view_sliced(whole, starts, part, Dims::filled(whole.rank(), 1));
       if (!view) return;
-      activations.push_back(activation_before(index));
+      functions.push_back(rewriter_.post_ops(index));
       const bool taken =
-          activations.back().function.empty() ? is_read(y, *view, kMostViews) : applies(activations.back(), *view);
+          functions.back().empty() ? is_read(y, *view, kMostViews) : applies(functions.back()[0], *view);
       if (!taken) return;
     }
-    rewrite(group, activations);
-  }
-
-  // The activation that is fused into a product; of a gated layer, one of two has it.
-  Activation activation_before(size_t index) const {
-    if (!rewriter_.has_activation(index)) return {};
-    const Attributes attributes = rewriter_.op(index).attributes;
-    return {attributes[attr::activation], attributes[attr::activation_alpha], attributes[attr::activation_beta]};
+    rewrite(group, functions);
   }
 
   bool has_ways(const Op& op) {
@@ -112,8 +109,8 @@ class Joiner {
     return false;
   }
 
-  bool applies(const Activation& activation, const TensorDesc& view) {
-    const UnaryCall call = unary_call(activation.function, activation.alpha, activation.beta);
+  bool applies(const PostOp& function, const TensorDesc& view) {
+    const StepCall call = call_of(function);
     return has_ways(make_op(schema_of(call.op), call.attributes, {as_given(view)}));
   }
 
@@ -192,7 +189,7 @@ class Joiner {
     return std::make_shared<Tensor>(whole, first.buffer());
   }
 
-  void rewrite(const std::vector<size_t>& group, const std::vector<Activation>& activations) {
+  void rewrite(const std::vector<size_t>& group, const std::vector<PostOps>& functions) {
     const Node& node = rewriter_.node(group[0]);
     const ValueId x = rewriter_.input(node, 0);
     const DType dtype = rewriter_.desc(x).dtype;
@@ -215,12 +212,12 @@ class Joiner {
                                          {attr::ends, std::vector<int64_t>{end}},
                                          {attr::axes, std::vector<int64_t>{axis}}};
       first = end;
-      if (activations[i].function.empty()) {
+      if (functions[i].empty()) {
         rewriter_.rewrite(group[i], "slice", part, {whole});
         continue;
       }
       const ValueId slice = rewriter_.insert(group[i], "slice", part, {whole}, rewriter_.node(group[i]).name + ".part");
-      rewrite_as_unary(rewriter_, group[i], activations[i], slice);
+      rewrite_as_step(rewriter_, group[i], functions[i][0], slice);
     }
   }
 

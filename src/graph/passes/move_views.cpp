@@ -24,7 +24,7 @@ std::optional<ViewedProduct> viewed_product(Rewriter& rewriter, ValueId id) {
   if (!is_reshape(node) && !is_permute(node)) return std::nullopt;
   const ValueId y = rewriter.input(node, 0);
   const int made = rewriter.maker(y);
-  if (made < 0 || rewriter.uses(y) != 1 || rewriter.has_activation(size_t(made))) return std::nullopt;
+  if (made < 0 || rewriter.uses(y) != 1 || !only_sums(rewriter.post_ops(size_t(made)))) return std::nullopt;
   const auto product = product_of(rewriter, size_t(made));
   if (!product) return std::nullopt;
   return ViewedProduct{size_t(view), y, *product};
@@ -82,9 +82,8 @@ bool is_worth(Rewriter& rewriter, const Node& node, const ViewedProduct& viewed,
     const bool scales = operation == Operation::product || operation == Operation::quotient;
     return takes_output_affine(rewriter, viewed.product, scales);
   }
-  const Node& product = rewriter.node(viewed.product.index);
-  return operation == Operation::sum && rewriter.shape(z) == shape && takes_input(*product.schema, "residual") &&
-         rewriter.input(product, kResidual) == kNoValue;
+  return operation == Operation::sum && rewriter.shape(z) == shape &&
+         free_operand(rewriter, viewed.product.index, PostOp::Kind::add);
 }
 
 // binary(view(product), z) becomes view(binary(product, z')).
@@ -128,7 +127,7 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   if (!node.schema->by_rows) return;
   const bool normalises = !node.schema->weighting;
-  if (!normalises && rewriter.input(node, kResidual) != kNoValue) return;
+  if (reads_inputs(rewriter.post_ops(index))) return;
   if (normalises && rewriter.op(index).attributes[attr::normalized_shape].size() != 1) return;
   ValueId source;
   int length;

@@ -10,12 +10,12 @@ Pass fold_batch_norm();
 Pass fold_constants();
 Pass fold_pad();
 Pass fold_scale();
-Pass fuse_activation();
 Pass fuse_bias();
 Pass fuse_interleave();
+Pass fuse_longer_post_ops(Device* device);  // null: for its name alone
 Pass fuse_norm_limits();
 Pass fuse_pointwise();
-Pass fuse_residual();
+Pass fuse_post_ops();
 Pass fuse_squeeze_excite();
 Pass gather_rows();
 Pass join_linear(Device* device);  // null: for its name alone

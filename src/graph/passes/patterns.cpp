@@ -17,11 +17,11 @@ bool is_matrix_product(const Node& node) { return node.schema->weighting.order =
 bool is_linear(const Node& node) { return node.schema->weighting && node.schema->by_rows; }
 
 bool computes(const Rewriter& rewriter, size_t index, std::string_view function) {
-  return applies_function(rewriter.node(index)) && activation_of(rewriter.op(index)).function == function;
+  return applies_function(rewriter.node(index)) && function_of(rewriter.op(index)).name == function;
 }
 
 bool is_bare(const Rewriter& rewriter, size_t index, Operation operation) {
-  return operation_of(rewriter.node(index)) == operation && !rewriter.has_activation(index);
+  return operation_of(rewriter.node(index)) == operation && !rewriter.has_post_ops(index);
 }
 
 namespace {
@@ -64,10 +64,10 @@ int sole_maker(const Rewriter& rewriter, ValueId id, std::string_view function) 
 }
 int sole_maker(const Rewriter& rewriter, ValueId id, Is is) { return maker_of_one_use(rewriter, id, is); }
 
-std::optional<std::pair<double, double>> range_of(const Activation& activation) {
-  if (activation.function == "relu") return std::make_pair(0.0, std::numeric_limits<double>::infinity());
-  if (activation.function == "relu6") return std::make_pair(0.0, 6.0);
-  if (activation.function == "clip") return std::make_pair(activation.alpha, activation.beta);
+std::optional<std::pair<double, double>> range_of(const PostOp& function) {
+  if (function.name == "relu") return std::make_pair(0.0, std::numeric_limits<double>::infinity());
+  if (function.name == "relu6") return std::make_pair(0.0, 6.0);
+  if (function.name == "clip") return std::make_pair(function.alpha(), function.beta());
   return std::nullopt;
 }
 

@@ -15,7 +15,7 @@ namespace pl::passes {
 using Operation = Algebra::Operation;
 using Is = bool (*)(const Node& node);  // what a pattern asks of a node
 
-// What an elementwise node of two inputs is to algebra, before its activation.
+// What an elementwise node of two inputs is to algebra, before its post-ops.
 const Algebra& algebra_of(const Node& node);
 inline Operation operation_of(const Node& node) { return algebra_of(node).operation; }
 
@@ -47,7 +47,7 @@ int sole_maker(const Rewriter& rewriter, ValueId id, std::string_view function);
 int sole_maker(const Rewriter& rewriter, ValueId id, Is is);
 
 // The range that a function limits its argument to, if it does only that.
-std::optional<std::pair<double, double>> range_of(const Activation& activation);
+std::optional<std::pair<double, double>> range_of(const PostOp& function);
 
 // A border of one value around a tensor, used once only.
 struct Border {

@@ -61,18 +61,24 @@ std::optional<Product> product_of(Rewriter& rewriter, size_t index) {
   return product;
 }
 
+std::optional<PostOp> free_operand(const Rewriter& rewriter, size_t index, PostOp::Kind kind) {
+  const PostOps& used = rewriter.post_ops(index);
+  for (const PostOp& operand : rewriter.node(index).schema->post_ops.operands)
+    if (operand.kind == kind && std::find(used.begin(), used.end(), operand) == used.end()) return operand;
+  return std::nullopt;
+}
+
 bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales) {
   const Node& node = rewriter.node(product.index);
-  if (rewriter.has_activation(product.index)) return false;
+  if (!only_sums(rewriter.post_ops(product.index))) return false;
   if (!is_absent_or_constant(rewriter, rewriter.input(node, kBias))) return false;
   if (!scales) return true;
   return !product.matrices && rewriter.is_constant(rewriter.input(node, kWeight)) &&
-         rewriter.input(node, kResidual) == kNoValue;
+         !rewriter.has_post_ops(product.index);
 }
 
 void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
-                        const std::vector<double>& scale, const std::vector<double>& shift,
-                        const Attributes& activation) {
+                        const std::vector<double>& scale, const std::vector<double>& shift) {
   const Node& node = rewriter.node(product.index);
   std::vector<double> bias = bias_of(rewriter, product);
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * (scale.empty() ? 1 : scale[i]) + shift[i];
@@ -87,7 +93,7 @@ void fold_output_affine(Rewriter& rewriter, Context& context, const Product& pro
     }
   }
   Attributes attributes = node.attributes;
-  copy_activation(activation, attributes);
+  append_post_ops(attributes, rewriter.post_ops(root));
   const std::string schema = node.schema->name, name = node.name;
   rewriter.rewrite(root, schema, attributes, with_constants(rewriter, context, product, weight, bias), name);
 }

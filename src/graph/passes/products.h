@@ -25,18 +25,20 @@ struct Product {
   bool padded = false;  // data outside of x counts as zero
 };
 
-inline constexpr size_t kWeight = 1, kBias = 2, kResidual = 3;  // inputs of all of them; not all take a residual
+inline constexpr size_t kWeight = 1, kBias = 2;  // inputs of all of them
 
 std::optional<Product> product_of(Rewriter& rewriter, size_t index);
 
+// The step that reads one more input of the result's shape, if the product takes one: add(residual).
+std::optional<PostOp> free_operand(const Rewriter& rewriter, size_t index, PostOp::Kind kind);
+
 // Whether y -> scale * y + shift of the result, by output channel, can go into weight and bias.  Needs constant
-// weights and bias; a scale other than 1 also that there is no residual.
+// weights and bias, and no post-ops but sums; a scale other than 1 none at all.
 bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales);
-// Rewrites node `root` into the product followed by y -> scale * y + shift and by the activation that those attributes
-// name.  `scale` may be empty: ones.
+// Rewrites node `root` into the product followed by y -> scale * y + shift and by the post-ops of `root`.  `scale` may be
+// empty: ones.
 void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
-                        const std::vector<double>& scale, const std::vector<double>& shift,
-                        const Attributes& activation);
+                        const std::vector<double>& scale, const std::vector<double>& shift);
 
 // Rewrites the product itself to read x where it read scale * x + shift, by input channel.  False where padding would
 // have to be something else than zero, or weights are not constant.

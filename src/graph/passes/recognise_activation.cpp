@@ -73,7 +73,7 @@ class Matcher {
   ValueId clipped_sum(ValueId id) {
     const int index = sole_maker(rewriter_, id, applies_function);
     if (index < 0) return kNoValue;
-    const auto range = range_of(activation_of(rewriter_.op(size_t(index))));
+    const auto range = range_of(function_of(rewriter_.op(size_t(index))));
     if (!range || range->first != 0 || range->second != 6) return kNoValue;
     return sum_with(rewriter_.input(rewriter_.node(size_t(index)), 0), 3);
   }
@@ -167,22 +167,22 @@ class Matcher {
 };
 
 // What the product `factors` is of x, if it is an activation.
-std::optional<Activation> activation_of_product(Matcher& matcher, const Factors& factors, ValueId x, ValueId other) {
+std::optional<PostOp> function_of_product(Matcher& matcher, const Factors& factors, ValueId x, ValueId other) {
   const double c = factors.coefficient;
   if (other == kNoValue) return std::nullopt;
   if (is_close(c, 1)) {
-    if (matcher.argument(other, "sigmoid") == x) return Activation{"silu"};
-    if (matcher.argument(other, "hardsigmoid") == x) return Activation{"hardswish"};
+    if (matcher.argument(other, "sigmoid") == x) return PostOp::function("silu");
+    if (matcher.argument(other, "hardsigmoid") == x) return PostOp::function("hardswish");
     const ValueId inner = matcher.argument(other, "tanh");
-    if (inner != kNoValue && matcher.argument(inner, "softplus") == x) return Activation{"mish"};
+    if (inner != kNoValue && matcher.argument(inner, "softplus") == x) return PostOp::function("mish");
   }
-  if (is_close(c, 1.0 / 6) && matcher.clipped_sum(other) == x) return Activation{"hardswish"};
+  if (is_close(c, 1.0 / 6) && matcher.clipped_sum(other) == x) return PostOp::function("hardswish");
   if (is_close(c, 0.5)) {
     const ValueId function = matcher.sum_with(other, 1);
     if (function == kNoValue) return std::nullopt;
     const ValueId erf = matcher.argument(function, "erf"), tanh = matcher.argument(function, "tanh");
-    if (erf != kNoValue && matcher.scaled(erf, kHalfSqrt2) == x) return Activation{"gelu_erf"};
-    if (tanh != kNoValue && matcher.is_gelu_polynomial(tanh, x)) return Activation{"gelu_tanh"};
+    if (erf != kNoValue && matcher.scaled(erf, kHalfSqrt2) == x) return PostOp::function("gelu_erf");
+    if (tanh != kNoValue && matcher.is_gelu_polynomial(tanh, x)) return PostOp::function("gelu_tanh");
   }
   return std::nullopt;
 }
@@ -194,20 +194,20 @@ void from_product(Rewriter& rewriter, size_t index) {
   const auto& values = factors->values;
   if (values.size() == 1 && is_close(factors->coefficient, 1.0 / 6)) {
     const ValueId x = matcher.clipped_sum(values[0]);
-    if (x != kNoValue) rewrite_as_unary(rewriter, index, {"hardsigmoid"}, x);
+    if (x != kNoValue) rewrite_as_step(rewriter, index, PostOp::function("hardsigmoid"), x);
   } else if (values.size() == 2) {
     if (values[0] == values[1] && factors->coefficient == 1)
-      return rewrite_as_unary(rewriter, index, {"square"}, values[0]);
+      return rewrite_as_step(rewriter, index, PostOp::function("square"), values[0]);
     for (size_t k = 0; k < 2; ++k)
-      if (const auto activation = activation_of_product(matcher, *factors, values[k], values[1 - k]))
-        return rewrite_as_unary(rewriter, index, *activation, values[k]);
+      if (const auto function = function_of_product(matcher, *factors, values[k], values[1 - k]))
+        return rewrite_as_step(rewriter, index, *function, values[k]);
   }
 }
 
 void rewrite_as_range(Rewriter& rewriter, size_t index, double low, double high, ValueId x) {
-  if (low == 0 && high == kInfinity) return rewrite_as_unary(rewriter, index, {"relu"}, x);
-  if (low == 0 && high == 6) return rewrite_as_unary(rewriter, index, {"relu6"}, x);
-  rewrite_as_unary(rewriter, index, {"clip", low, high}, x);
+  if (low == 0 && high == kInfinity) return rewrite_as_step(rewriter, index, PostOp::function("relu"), x);
+  if (low == 0 && high == 6) return rewrite_as_step(rewriter, index, PostOp::function("relu6"), x);
+  rewrite_as_step(rewriter, index, PostOp::function("clip", {low, high}), x);
 }
 
 // maximum(x, number) and minimum(x, number) are clips; pow(x, 2) is square.
@@ -216,7 +216,7 @@ void from_binary(Rewriter& rewriter, size_t index) {
   const Operation operation = operation_of(node);
   if (operation == Operation::product || operation == Operation::quotient) return from_product(rewriter, index);
   const bool maximum = operation == Operation::larger, power = operation == Operation::power;
-  if ((!maximum && operation != Operation::smaller && !power) || rewriter.has_activation(index)) return;
+  if ((!maximum && operation != Operation::smaller && !power) || rewriter.has_post_ops(index)) return;
   if (!is_floating(rewriter.desc(node.outputs[0]).dtype)) return;
   for (size_t k = 0; k < 2; ++k) {
     const auto number = rewriter.number(rewriter.input(node, 1 - k));
@@ -224,24 +224,24 @@ void from_binary(Rewriter& rewriter, size_t index) {
     if (!number || std::isnan(*number) || rewriter.shape(x) != rewriter.shape(node.outputs[0])) continue;
     if (!power)
       return rewrite_as_range(rewriter, index, maximum ? *number : -kInfinity, maximum ? kInfinity : *number, x);
-    if (k == 0 && *number == 2) return rewrite_as_unary(rewriter, index, {"square"}, x);
+    if (k == 0 && *number == 2) return rewrite_as_step(rewriter, index, PostOp::function("square"), x);
   }
 }
 
 // A clip of a clip is one clip; clip(x, 0, 6) is relu6.
 void from_range(Rewriter& rewriter, size_t index) {
   if (!applies_function(rewriter.node(index))) return;
-  const Activation activation = activation_of(rewriter.op(index));
-  const auto range = range_of(activation);
+  const PostOp function = function_of(rewriter.op(index));
+  const auto range = range_of(function);
   if (!range || range->first > range->second) return;
   const ValueId x = rewriter.input(rewriter.node(index), 0);
   const int before = sole_maker(rewriter, x, applies_function);
-  const auto inner = before < 0 ? std::nullopt : range_of(activation_of(rewriter.op(size_t(before))));
+  const auto inner = before < 0 ? std::nullopt : range_of(function_of(rewriter.op(size_t(before))));
   if (inner && inner->first <= inner->second) {
     const auto limit = [&](double value) { return std::min(std::max(value, range->first), range->second); };
     rewrite_as_range(rewriter, index, limit(inner->first), limit(inner->second),
                      rewriter.input(rewriter.node(size_t(before)), 0));
-  } else if (activation.function == "clip" && range->first == 0 && (range->second == kInfinity || range->second == 6)) {
+  } else if (function.name == "clip" && range->first == 0 && (range->second == kInfinity || range->second == 6)) {
     rewrite_as_range(rewriter, index, range->first, range->second, x);
   }
 }

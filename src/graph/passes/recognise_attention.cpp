@@ -23,7 +23,7 @@ namespace {
 // A matmul that nothing was fused into.
 bool is_bare(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  return is_matrix_product(node) && node.inputs.size() == 2 && !rewriter.has_activation(index);
+  return is_matrix_product(node) && node.inputs.size() == 2 && !rewriter.has_post_ops(index);
 }
 
 // Takes factors that are numbers off a value: returns what is left, and multiplies them into `scale`.

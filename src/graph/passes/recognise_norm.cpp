@@ -108,10 +108,10 @@ std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, Va
   Normalised found{x, 0, 0};
   ValueId length = kNoValue;
   if (const Node* clip = made_by(rewriter, divisor, "clip")) {
-    const Activation limits = activation_of(rewriter.op(size_t(rewriter.maker(divisor))));
-    if (!(limits.alpha >= 0) || !std::isinf(limits.beta)) return std::nullopt;
+    const PostOp limits = function_of(rewriter.op(size_t(rewriter.maker(divisor))));
+    if (!(limits.alpha() >= 0) || !std::isinf(limits.beta())) return std::nullopt;
     length = rewriter.input(*clip, 0);
-    found.eps = limits.alpha;
+    found.eps = limits.alpha();
   } else if (const Node* most = made_by(rewriter, divisor, Operation::larger)) {
     for (size_t k = 0; k < 2; ++k) {
       const auto eps = rewriter.number(rewriter.input(*most, k));

@@ -99,7 +99,7 @@ std::optional<Loop> loop_of(Rewriter& rewriter, const std::vector<ValueId>& resu
     if (product < 0) return std::nullopt;
     const Node& node = rewriter.node(size_t(product));
     const Op op = rewriter.op(size_t(product));
-    if (node.inputs.size() != 2 || rewriter.has_activation(size_t(product)) || op.attributes[attr::transpose_a] ||
+    if (node.inputs.size() != 2 || rewriter.has_post_ops(size_t(product)) || op.attributes[attr::transpose_a] ||
         op.attributes[attr::transpose_b])
       return std::nullopt;
     const ValueId own = rewriter.input(node, 0);

@@ -25,7 +25,7 @@ bool keeps_order(const Dims& shape, const std::vector<int64_t>& dims) {
 ValueId unchanged_operand(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const Algebra& algebra = algebra_of(node);
-  if (!algebra.neutral || rewriter.has_activation(index)) return kNoValue;
+  if (!algebra.neutral || rewriter.has_post_ops(index)) return kNoValue;
   const TensorDesc& result = rewriter.desc(node.outputs[0]);
   for (size_t k : {size_t(1), size_t(0)}) {
     if (k == 0 && !algebra.commutes) continue;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "graph/passes/constants.h"
-#include "ops/activation.h"
 
 namespace pl::passes {
 
@@ -42,8 +41,6 @@ int Rewriter::maker(ValueId id) const {
 bool Rewriter::is_given(ValueId id) const { return id != kNoValue && graph_.value(id).node == -1; }
 
 int Rewriter::sole_maker(ValueId id) const { return id != kNoValue && uses(id) == 1 ? maker(id) : -1; }
-
-bool Rewriter::has_activation(size_t index) const { return node(index).attributes.find(attr::activation) != nullptr; }
 
 void Rewriter::use(ValueId id) {
   if (id == kNoValue) return;
@@ -119,23 +116,14 @@ bool takes_attribute(const Schema& schema, const AttributeName& name) {
 
 bool takes_input(const Schema& schema, std::string_view name) { return schema.input_index(name) >= 0; }
 
-Activation activation_of(const Op& unary) {
-  return {unary.attributes[attr::function], unary.attributes[attr::alpha], unary.attributes[attr::beta]};
+void append_post_ops(Attributes& attributes, const PostOps& list) {
+  PostOps all = post_ops_of(attributes);
+  all.insert(all.end(), list.begin(), list.end());
+  set_post_ops(attributes, std::move(all));
 }
 
-void set_activation(Attributes& attributes, const Activation& activation) {
-  attributes.set(attr::activation, activation.function);
-  const UnaryFunction* function = find_unary_function(activation.function);
-  if (function->alpha != activation.alpha) attributes.set(attr::activation_alpha, activation.alpha);
-  if (function->beta != activation.beta) attributes.set(attr::activation_beta, activation.beta);
-}
-
-void copy_activation(const Attributes& from, Attributes& to) {
-  to.take(from, {attr::activation, attr::activation_alpha, attr::activation_beta});
-}
-
-void rewrite_as_unary(Rewriter& rewriter, size_t index, const Activation& activation, ValueId x) {
-  const UnaryCall call = unary_call(activation.function, activation.alpha, activation.beta);
+void rewrite_as_step(Rewriter& rewriter, size_t index, const PostOp& step, ValueId x) {
+  const StepCall call = call_of(step);
   rewriter.rewrite(index, call.op, call.attributes, {x});
 }
 

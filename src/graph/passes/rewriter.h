@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/post_ops.h"
 
 namespace pl::passes {
 
@@ -46,8 +47,8 @@ class Rewriter {
   // ---- attributes ----
 
   Op op(size_t index) const { return graph_.op(graph_.node(index)); }
-  // Whether an `activation` is applied to the node's result.
-  bool has_activation(size_t index) const;
+  const PostOps& post_ops(size_t index) const { return post_ops_of(node(index).attributes); }
+  bool has_post_ops(size_t index) const { return !post_ops(index).empty(); }
 
   // ---- changes ----
 
@@ -85,17 +86,9 @@ const Schema& schema_of(std::string_view name);  // throws Error(internal) if th
 bool takes_attribute(const Schema& schema, const AttributeName& name);
 bool takes_input(const Schema& schema, std::string_view name);
 
-// An elementwise function with its parameters: what a unary op computes, and what `activation` applies.
-struct Activation {
-  std::string function;  // "relu", as in unary_functions()
-  double alpha = 0, beta = 0;
-};
-// Of a node that applies a function (Schema::applies_function).
-Activation activation_of(const Op& unary);
-void set_activation(Attributes& attributes, const Activation& activation);
-// Moves activation, activation_alpha and activation_beta of one node's attributes to another's.
-void copy_activation(const Attributes& from, Attributes& to);
-// Rewrites a node into the unary op that computes `activation` of x.
-void rewrite_as_unary(Rewriter& rewriter, size_t index, const Activation& activation, ValueId x);
+// Puts post-ops behind those that attributes have.
+void append_post_ops(Attributes& attributes, const PostOps& list);
+// Rewrites a node into the op that computes a step of x; one that reads no input.
+void rewrite_as_step(Rewriter& rewriter, size_t index, const PostOp& step, ValueId x);
 
 }  // namespace pl::passes

@@ -45,7 +45,7 @@ ValueId rows_of(Rewriter& rewriter, ValueId id, const Range& range) {
 void split(Rewriter& rewriter, size_t index, const std::vector<int32_t>& users) {
   const Node& node = rewriter.node(index);
   const ValueId y = node.outputs[0], weight = rewriter.input(node, kWeight), bias = rewriter.input(node, kBias);
-  if (rewriter.input(node, kResidual) != kNoValue || !rewriter.is_constant(weight)) return;
+  if (reads_inputs(rewriter.post_ops(index)) || !rewriter.is_constant(weight)) return;
   if (bias != kNoValue && !rewriter.is_constant(bias)) return;
   if (users.size() < 2 || size_t(rewriter.uses(y)) != users.size()) return;
   int64_t total = 0;
@@ -97,7 +97,7 @@ void split_viewed(Rewriter& rewriter, Context& context, size_t index, const std:
   if (users.size() < 2 || size_t(rewriter.uses(viewed)) != users.size()) return;
   const Node& linear = rewriter.node(size_t(made));
   const ValueId weight = rewriter.input(linear, kWeight), bias = rewriter.input(linear, kBias);
-  if (rewriter.input(linear, kResidual) != kNoValue || !rewriter.is_constant(weight)) return;
+  if (reads_inputs(rewriter.post_ops(size_t(made))) || !rewriter.is_constant(weight)) return;
   if (bias != kNoValue && !rewriter.is_constant(bias)) return;
   int axis = -1;
   int64_t total = 0;

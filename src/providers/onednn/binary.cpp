@@ -59,9 +59,9 @@ void list(const Op& op, CandidateList& out) {
     for (const Layout& small_layout : small_layouts) {
       const Described small = padded(b, small_layout, y.rank());
       if (!small) continue;
-      PostOps post_ops;
-      if (!post_ops.activation(op)) {
-        lister.reason("oneDNN has no activation " + op.attributes[attr::activation]);
+      PrimitiveAttributes post_ops;
+      if (!post_ops.post_ops_of(op)) {
+        lister.reason(missing_post_op(op));
         continue;
       }
       const dnnl_primitive_attr_t attributes = post_ops.attributes();

@@ -155,6 +155,11 @@ Binding input(int argument, int index, TensorDesc desc) {
 Binding output(int argument, TensorDesc desc) { return {argument, true, 0, std::move(desc), nullptr, 0}; }
 Binding output(int argument) { return {argument, true, 0, std::nullopt, nullptr, 0}; }
 
+std::vector<Eltwise> eltwise_of(const PostOp& step) {
+  if (step.kind == PostOp::Kind::scale) return {{dnnl_eltwise_linear, float(step.alpha()), 0}};
+  return eltwise_of(step.name, step.alpha(), step.beta());
+}
+
 std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double beta) {
   const float a = float(alpha), b = float(beta);
   if (function == "relu") return {{dnnl_eltwise_relu, 0, 0}};
@@ -187,7 +192,7 @@ std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double 
   return {};
 }
 
-PostOps::PostOps() {
+PrimitiveAttributes::PrimitiveAttributes() {
   dnnl_primitive_attr_t attributes = nullptr;
   expect_success(dnnl_primitive_attr_create(&attributes), "dnnl_primitive_attr_create");
   attributes_.reset(attributes);
@@ -198,32 +203,40 @@ PostOps::PostOps() {
   post_ops_.reset(post_ops);
 }
 
-void PostOps::eltwise(const std::vector<Eltwise>& steps) {
+void PrimitiveAttributes::eltwise(const std::vector<Eltwise>& steps) {
   for (const Eltwise& step : steps)
     expect_success(dnnl_post_ops_append_eltwise(post_ops_.get(), step.algorithm, step.alpha, step.beta),
                    "dnnl_post_ops_append_eltwise");
 }
 
-bool PostOps::activation(const Op& op) {
-  if (!op.attributes.has(attr::activation) || op.attributes.is_none(attr::activation)) return true;
-  const auto steps = eltwise_of(op.attributes[attr::activation], op.attributes[attr::activation_alpha],
-                                op.attributes[attr::activation_beta]);
-  eltwise(steps);
-  return !steps.empty();
+std::optional<std::vector<Binding>> PrimitiveAttributes::post_ops_of(const Op& op, const Operand& operand,
+                                                                     bool accumulate) {
+  std::vector<Binding> bindings;
+  for (const PostOp& step : pl::post_ops_of(op)) {
+    const int position = dnnl_post_ops_len(post_ops_.get());
+    if (step.reads_input()) {
+      const bool adds = step.kind == PostOp::Kind::add;
+      const int index = operand_of(*op.schema, step);
+      if (accumulate && adds && position == 0) {
+        expect_success(dnnl_post_ops_append_sum(post_ops_.get(), 1.0f, 0, dnnl_data_type_undef),
+                       "dnnl_post_ops_append_sum");
+        bindings.push_back(input(kCopiedToOutput, index, operand.desc));
+        continue;
+      }
+      const auto algorithm = adds ? dnnl_binary_add : dnnl_binary_mul;
+      expect_success(dnnl_post_ops_append_binary(post_ops_.get(), algorithm, operand.md),
+                     "dnnl_post_ops_append_binary");
+      bindings.push_back(input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1, index, operand.desc));
+      continue;
+    }
+    const auto steps = eltwise_of(step);
+    if (steps.empty()) return std::nullopt;
+    eltwise(steps);
+  }
+  return bindings;
 }
 
-Binding PostOps::accumulate(int input_index, const TensorDesc& desc) {
-  expect_success(dnnl_post_ops_append_sum(post_ops_.get(), 1.0f, 0, dnnl_data_type_undef), "dnnl_post_ops_append_sum");
-  return input(kCopiedToOutput, input_index, desc);
-}
-
-Binding PostOps::add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc) {
-  const int position = dnnl_post_ops_len(post_ops_.get());
-  expect_success(dnnl_post_ops_append_binary(post_ops_.get(), dnnl_binary_add, md), "dnnl_post_ops_append_binary");
-  return input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1, input_index, desc);
-}
-
-dnnl_primitive_attr_t PostOps::attributes() {
+dnnl_primitive_attr_t PrimitiveAttributes::attributes() {
   expect_success(dnnl_primitive_attr_set_post_ops(attributes_.get(), post_ops_.get()), "post-ops");
   return attributes_.get();
 }
@@ -255,8 +268,8 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
     const KnownFault* fault = fault_of(op_, info, step_ || has_bias || has_post_ops(iterator.get()));
     const bool apart = fault == &kStridedPostOps;
     // With the step that applies post-ops, only those are wanted that cannot apply them rightly.
-    if (step_ ? !apart : fault != nullptr) {
-      if (fault && !step_) refuse(op_, out_, concat(info, ": ", fault->str()));
+    if (step_ && faulty_ ? !apart : fault != nullptr) {
+      if (fault && !(step_ && faulty_)) refuse(op_, out_, concat(info, ": ", fault->str()));
       outcome.apart += apart;
       continue;
     }
@@ -318,9 +331,16 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     if (candidate.workspace_bytes)
       arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
   }
-  for (size_t i = 0; step_ && i < step_->arguments.size(); ++i)
-    if (const Argument& argument = step_->arguments[i]; argument.source == Argument::Source::input)
-      candidate.inputs[size_t(argument.index)] = op_.in(argument.index);
+  // What a primitive for training keeps for its gradient, which nobody reads here.
+  const auto kept = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WORKSPACE);
+  if (kept && dnnl_memory_desc_get_size(kept)) {
+    constexpr size_t kLine = 64;
+    const size_t offset = (candidate.workspace_bytes + kLine - 1) / kLine * kLine;
+    candidate.workspace_bytes = offset + dnnl_memory_desc_get_size(kept);
+    arguments.push_back({DNNL_ARG_WORKSPACE, Argument::Source::workspace, 0, offset, {clone(kept).release(), Destroy()}});
+  }
+  if (step_)
+    for (const auto& [index, desc] : step_->inputs) candidate.inputs[size_t(index)] = desc;
   // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
   for (size_t i = first_; i < out_.candidates.size(); ++i)
     if (same(out_.candidates[i], candidate)) return true;
@@ -387,6 +407,71 @@ bool accept_dtypes(const Op& op, CandidateList& out, std::initializer_list<DType
     }
   }
   return true;
+}
+
+namespace {
+
+Argument argument(int id, Argument::Source source, int index, const_dnnl_memory_desc_t md) {
+  return {id, source, index, 0, {clone(md).release(), Destroy()}};
+}
+
+}  // namespace
+
+std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int bias) {
+  using Source = Argument::Source;
+  const dnnl_memory_desc_t md = y.md.get();
+  const PostOps& list = post_ops_of(op);
+  PrimitiveAttributes attributes;
+  Lister::Step step;
+  dnnl_primitive_desc_t made = nullptr;
+  step.arguments = {argument(DNNL_ARG_DST, Source::output, 0, md)};
+  // The first of all is the primitive, the others are its post-ops.
+  std::vector<Eltwise> first;
+  const bool reads = bias < 0 && !list.empty() && list[0].reads_input();
+  if (bias < 0 && !reads) {
+    if (list.empty() || (first = eltwise_of(list[0])).empty()) return std::nullopt;
+    attributes.eltwise({first.begin() + 1, first.end()});
+  }
+  for (size_t i = bias < 0 ? 1 : 0; i < list.size(); ++i) {
+    if (list[i].reads_input()) return std::nullopt;
+    const std::vector<Eltwise> more = eltwise_of(list[i]);
+    if (more.empty()) return std::nullopt;
+    attributes.eltwise(more);
+  }
+  if (bias < 0 && !reads) {
+    expect_success(
+        dnnl_eltwise_forward_primitive_desc_create(&made, cpu_engine(), dnnl_forward_inference, first[0].algorithm, md,
+                                                   md, first[0].alpha, first[0].beta, attributes.attributes()),
+        "dnnl_eltwise_forward_primitive_desc_create");
+    step.arguments.push_back(argument(DNNL_ARG_SRC, Source::output, 0, md));
+  } else {
+    const int operand = reads ? operand_of(*op.schema, list[0]) : bias;
+    const bool adds = !reads || list[0].kind == PostOp::Kind::add;
+    MemoryDesc other;
+    if (!reads) {
+      std::vector<int64_t> sizes(size_t(op.out().rank()), 1);
+      sizes[1] = op.in(bias).shape[0];
+      other = plain_md(to_dnnl(op.in(bias).dtype), sizes);
+    }
+    const const_dnnl_memory_desc_t operand_md = reads ? md : other.get();
+    step.inputs.emplace_back(operand, reads ? y.desc : op.in(operand));
+    expect_success(dnnl_binary_primitive_desc_create(&made, cpu_engine(), adds ? dnnl_binary_add : dnnl_binary_mul, md,
+                                                     operand_md, md, attributes.attributes()),
+                   "dnnl_binary_primitive_desc_create");
+    step.arguments.push_back(argument(DNNL_ARG_SRC_0, Source::output, 0, md));
+    step.arguments.push_back(argument(DNNL_ARG_SRC_1, Source::input, operand, operand_md));
+  }
+  step.description = PrimitiveDesc(made, Destroy());
+  const auto scratchpad = dnnl_primitive_desc_query_md(made, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+  if (scratchpad && dnnl_memory_desc_get_size(scratchpad))
+    step.arguments.push_back(argument(DNNL_ARG_SCRATCHPAD, Source::workspace, 0, scratchpad));
+  return step;
+}
+
+std::string missing_post_op(const Op& op) {
+  for (const PostOp& step : post_ops_of(op))
+    if (!step.reads_input() && eltwise_of(step).empty()) return "oneDNN has no post-op " + step.str();
+  return "oneDNN has all of the post-ops";
 }
 
 void refuse(const Op& op, CandidateList& out, const std::string& reason) {

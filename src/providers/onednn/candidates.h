@@ -6,8 +6,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "ops/post_ops.h"
 #include "providers/onednn/engine.h"
 #include "providers/onednn/kernel.h"
 #include "providers/provider.h"
@@ -44,18 +46,23 @@ struct Eltwise {
 };
 // The unary function as oneDNN computes it, empty if it cannot (or computes something else).
 std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double beta);
+std::vector<Eltwise> eltwise_of(const PostOp& step);  // of one that reads no input
+
+// A tensor as a primitive sees it, and as the candidate states it.
+struct Operand {
+  const_dnnl_memory_desc_t md = nullptr;
+  TensorDesc desc;
+};
 
 // Attributes shared by all primitives here: the caller's scratchpad, strict fp32, post-ops in the order they are added.
-class PostOps {
+class PrimitiveAttributes {
  public:
-  PostOps();
-  // Adds the op's activation attributes (none: nothing).  False if oneDNN has no such function.
-  bool activation(const Op& op);
+  PrimitiveAttributes();
+  // Adds the op's post-ops, in their order.  `operand`: the tensor that they add or multiply by, as the result lies.
+  // Returns how the operands are bound; nothing if oneDNN has no such function.  accumulate: the first step adds its
+  // operand in another way: dst starts as a copy of that, and the primitive accumulates into it.
+  std::optional<std::vector<Binding>> post_ops_of(const Op& op, const Operand& operand = {}, bool accumulate = false);
   void eltwise(const std::vector<Eltwise>& steps);
-  // dst += tensor of the op's input; returns how the tensor is bound.
-  Binding add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc);
-  // The same in another way: dst starts as a copy of that input, and the primitive accumulates into it.
-  Binding accumulate(int input_index, const TensorDesc& desc);
   dnnl_primitive_attr_t attributes();  // valid as long as this; call once
 
  private:
@@ -81,13 +88,18 @@ class Lister {
   Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,
                const std::string& prefix = "", bool references = true);
 
-  // From now on candidates run `step` after the primitive: what the primitive is asked without, because of a fault.
-  // Nothing ends this.  Implementations that the fault does not concern are then left out.
+  // From now on candidates run `step` after the primitive: what the primitive is asked without, because of a fault or
+  // since it never applies post-ops.  Nothing ends this.  faulty: implementations that the fault does not concern are
+  // left out.
   struct Step {
     PrimitiveDesc description;
     std::vector<Argument> arguments;
+    std::vector<std::pair<int, TensorDesc>> inputs;  // of the op, that it reads
   };
-  void then(std::optional<Step> step) { step_ = std::move(step); }
+  void then(std::optional<Step> step, bool faulty = false) {
+    step_ = std::move(step);
+    faulty_ = faulty;
+  }
 
   // A reason that is reported if no candidate was found at all when finish() is called.
   void reason(std::string text) { reasons_.insert(std::move(text)); }
@@ -104,6 +116,7 @@ class Lister {
   std::set<std::string> reasons_;
   int added_ = 0, unnameable_ = 0;
   std::optional<Step> step_;
+  bool faulty_ = false;
 };
 
 // A tensor of the op in another layout of it, dense.  False refusals: throws nothing, null md if oneDNN cannot name it.
@@ -114,6 +127,11 @@ struct Described {
 };
 Described describe(const TensorDesc& tensor, const Layout& layout);
 
+// A bias, the op's input of that number if not negative, and its post-ops as a primitive over the result in place.
+// Nothing if oneDNN has not all of them.
+std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int bias = -1);
+// "oneDNN has no post-op softsign": the first of the op's that it has not.
+std::string missing_post_op(const Op& op);
 // Refuses the op unless all present tensors have dtypes of the list.  True if it may go on.
 bool accept_dtypes(const Op& op, CandidateList& out, std::initializer_list<DType> allowed);
 void refuse(const Op& op, CandidateList& out, const std::string& reason);

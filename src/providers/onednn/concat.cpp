@@ -24,7 +24,7 @@ void list(const Op& op, CandidateList& out) {
     const Described y = describe(op.out(), layout);
     if (!described || !y) continue;
     bindings.push_back(output(DNNL_ARG_DST, y.desc));
-    PostOps post_ops;
+    PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {

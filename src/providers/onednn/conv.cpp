@@ -1,4 +1,4 @@
-// Convolutions: bias, activation and the addition of a residual are part of the primitive (post-ops).
+// Convolutions: bias and post-ops are part of the primitive.
 #include "providers/onednn/candidates.h"
 #include "providers/onednn/windows.h"
 
@@ -14,14 +14,18 @@ struct Convolution {
   dnnl_data_type_t type;
 
   bool with_bias() const { return op.has(2); }
-  bool with_residual() const { return op.has(3); }
+  bool with_operands() const { return reads_inputs(post_ops_of(op)); }
+  bool adds_first() const {
+    const PostOps& list = post_ops_of(op);
+    return !list.empty() && list[0].kind == PostOp::Kind::add;
+  }
   // Grouped weights come to us as (oc, ic / g, k...): g and oc / g are one dimension.
   bool merge_groups(BlockedDesc& desc) const { return groups == 1 || desc.merge(0); }
 
   // One question to oneDNN.  An output layout of nothing leaves it to the implementation.
   void ask(const Described& x, const std::optional<Layout>& output_layout) {
-    // A residual is best read while the result is written; the plain GEMM can only accumulate into it.
-    if (!ask(x, output_layout, false) && with_residual()) ask(x, output_layout, true);
+    // An operand is best read while the result is written; the plain GEMM can only accumulate into it.
+    if (!ask(x, output_layout, false) && adds_first()) ask(x, output_layout, true);
   }
 
   // Returns true if something faster than the reference was found.
@@ -36,15 +40,15 @@ struct Convolution {
     }
     const_dnnl_memory_desc_t y_md = any ? any.get() : y.md.get();
 
-    PostOps post_ops;
+    PrimitiveAttributes post_ops;
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, x.desc)};
     bindings.push_back(any ? output(DNNL_ARG_DST) : output(DNNL_ARG_DST, y.desc));
-    if (with_residual())
-      bindings.push_back(accumulate ? post_ops.accumulate(3, y.desc) : post_ops.add(y_md, 3, y.desc));
-    if (!post_ops.activation(op)) {
-      lister.reason("oneDNN has no activation " + op.attributes[attr::activation]);
+    const auto operands = post_ops.post_ops_of(op, {y_md, y.desc}, accumulate);
+    if (!operands) {
+      lister.reason(missing_post_op(op));
       return false;
     }
+    bindings.insert(bindings.end(), operands->begin(), operands->end());
     MemoryDesc bias;
     if (with_bias()) {
       bias = to_md(op.in(2));
@@ -95,7 +99,7 @@ void list(const Op& op, CandidateList& out) {
     // The first convolution of a network: its few input channels are read as they are, and the output goes
     // straight into the layout of what follows.
     if (layout.is_plain() && x.shape[1] <= 4) {
-      if (!conv.with_residual()) conv.ask(source, std::nullopt);
+      if (!conv.with_operands()) conv.ask(source, std::nullopt);
       for (const Layout& other :
            {Layout::channels_last(rank), Layout::channels_blocked(rank, 16), Layout::channels_blocked(rank, 8)})
         if (!other.is_blocked() || op.out().shape[1] * 2 >= other.block_volume()) conv.ask(source, other);

@@ -41,7 +41,7 @@ void list(const Op& op, CandidateList& out) {
         Owned<dnnl_primitive_desc_t> hint;  // oneDNN's iterator refers to it
         return lister.walk(
             [&](dnnl_primitive_desc_t* pd) {
-              PostOps post_ops;
+              PrimitiveAttributes post_ops;
               const dnnl_primitive_attr_t attributes = post_ops.attributes();
               dnnl_primitive_desc_t forward = nullptr;
               const dnnl_status_t status = dnnl_convolution_forward_primitive_desc_create(

@@ -1,4 +1,4 @@
-// Transposed convolutions: oneDNN's deconvolution, with bias and activation.
+// Transposed convolutions: oneDNN's deconvolution, with bias and post-ops.
 #include <numeric>
 
 #include "providers/onednn/candidates.h"
@@ -6,49 +6,6 @@
 
 namespace pl::onednn {
 namespace {
-
-Argument argument(int id, Argument::Source source, int index, const_dnnl_memory_desc_t md) {
-  return {id, source, index, 0, {clone(md).release(), Destroy()}};
-}
-
-// Bias and activation as a primitive of its own, over the result in place: for implementations that cannot apply them
-// (kStridedPostOps).
-Lister::Step post_ops_apart(const Op& op, const Described& y) {
-  using Source = Argument::Source;
-  const dnnl_memory_desc_t md = y.md.get();
-  dnnl_primitive_desc_t made = nullptr;
-  Lister::Step step;
-  step.arguments = {argument(DNNL_ARG_DST, Source::output, 0, md)};
-  const bool active = !op.attributes.is_none(attr::activation);
-  const std::vector<Eltwise> steps =
-      active ? eltwise_of(op.attributes[attr::activation], op.attributes[attr::activation_alpha],
-                          op.attributes[attr::activation_beta])
-             : std::vector<Eltwise>{};
-  PostOps post_ops;
-  if (op.has(2)) {
-    std::vector<int64_t> sizes(size_t(op.out().rank()), 1);
-    sizes[1] = op.in(2).shape[0];
-    const MemoryDesc bias = plain_md(to_dnnl(op.in(2).dtype), sizes);
-    post_ops.eltwise(steps);
-    expect_success(dnnl_binary_primitive_desc_create(&made, cpu_engine(), dnnl_binary_add, md, bias.get(), md,
-                                                     post_ops.attributes()),
-                   "dnnl_binary_primitive_desc_create");
-    step.arguments.push_back(argument(DNNL_ARG_SRC_0, Source::output, 0, md));
-    step.arguments.push_back(argument(DNNL_ARG_SRC_1, Source::input, 2, bias.get()));
-  } else {
-    post_ops.eltwise({steps.begin() + 1, steps.end()});
-    expect_success(
-        dnnl_eltwise_forward_primitive_desc_create(&made, cpu_engine(), dnnl_forward_inference, steps[0].algorithm, md,
-                                                   md, steps[0].alpha, steps[0].beta, post_ops.attributes()),
-        "dnnl_eltwise_forward_primitive_desc_create");
-    step.arguments.push_back(argument(DNNL_ARG_SRC, Source::output, 0, md));
-  }
-  step.description = PrimitiveDesc(made, Destroy());
-  const auto scratchpad = dnnl_primitive_desc_query_md(made, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-  if (scratchpad && dnnl_memory_desc_get_size(scratchpad))
-    step.arguments.push_back(argument(DNNL_ARG_SCRATCHPAD, Source::workspace, 0, scratchpad));
-  return step;
-}
 
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
@@ -86,8 +43,8 @@ void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, x)) {
     const Described source = describe(x, layout), y = describe(op.out(), layout);
     if (!source || !y) continue;
-    PostOps post_ops;
-    if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
+    PrimitiveAttributes post_ops;
+    if (!post_ops.post_ops_of(op)) return refuse(op, out, missing_post_op(op));
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, source.desc), output(DNNL_ARG_DST, y.desc)};
     MemoryDesc bias;
     if (op.has(2)) {
@@ -99,7 +56,7 @@ void list(const Op& op, CandidateList& out) {
       auto all = bindings;
       if (apart) all.resize(2);  // without the bias
       all.push_back(binding);
-      PostOps none;
+      PrimitiveAttributes none;
       const dnnl_primitive_attr_t applied = apart ? none.attributes() : attributes;
       return lister.walk(
           [&](dnnl_primitive_desc_t* pd) {
@@ -118,7 +75,7 @@ void list(const Op& op, CandidateList& out) {
       return free.apart > 0;
     };
     if (!ask_all(false)) continue;
-    lister.then(post_ops_apart(op, y));
+    lister.then(post_ops_apart(op, y, op.has(2) ? 2 : -1), true);
     ask_all(true);
     lister.then(std::nullopt);
   }

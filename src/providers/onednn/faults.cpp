@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/post_ops.h"
 #include "providers/onednn/engine.h"
 
 namespace pl::onednn {
@@ -97,7 +98,7 @@ const KnownFault kSoftplus{
     "oneDNN",
     "",
     "",
-    "add, sub, mul and div with the activation softplus",
+    "add, sub, mul and div with the post-op softplus",
     "far below zero, where the result is nearly exp(x), it is off by 6e-7, half a percent of it at -9",
     "oneDNN 3.2 on Sapphire Rapids: jit:uni, mul of f32; other code of it takes another formula",
     "these run elsewhere",
@@ -198,9 +199,9 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
     return &kLogarithm;
   if (kind == "conv_backward_weights" && op.in(0).dtype != DType::f32 && has(kTapsOnPadding) && has_idle_taps(op))
     return &kTapsOnPadding;
-  if (kind == "binary" && op.attributes.has(attr::activation) && !op.attributes.is_none(attr::activation) &&
-      op.attributes[attr::activation] == "softplus" && has(kSoftplus))
-    return &kSoftplus;
+  const PostOps& steps = post_ops_of(op);
+  const auto is_softplus = [](const PostOp& step) { return step.name == "softplus"; };
+  if (kind == "binary" && std::any_of(steps.begin(), steps.end(), is_softplus) && has(kSoftplus)) return &kSoftplus;
   const int zero_point = op.schema->input_index("x_zero_point");
   if (is_by("brgconv:avx2_vnni") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::padding) &&
       has(kPaddedZeroPoint)) {

@@ -14,12 +14,13 @@ void list_linear(const Op& op, CandidateList& out) {
   const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
   const int64_t in = op.in(1).shape[1], columns = op.in(1).shape[0], rows = op.out().elements() / columns;
   const MemoryDesc x = plain_md(type, {rows, in}), y = plain_md(type, {rows, columns});
-  PostOps post_ops;
+  PrimitiveAttributes post_ops;
   std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, plain(op.in(0))), output(DNNL_ARG_DST, plain(op.out()))};
   if (op.has(2)) bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
-  if (op.has(3)) bindings.push_back(post_ops.add(y.get(), 3, plain(op.in(3))));
+  const auto operands = post_ops.post_ops_of(op, {y.get(), plain(op.out())});
+  if (!operands) return refuse(op, out, missing_post_op(op));
+  bindings.insert(bindings.end(), operands->begin(), operands->end());
   Lister lister(op, out);
-  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
 
   const auto ask_inner_product = [&](const MemoryDesc& weight, Binding binding) {
@@ -117,9 +118,10 @@ void list_matmul(const Op& op, CandidateList& out) {
     bias = plain_md(type, sizes);
     bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
   }
-  PostOps post_ops;
-  if (op.has(3)) bindings.push_back(post_ops.add(y_md.get(), 3, plain(op.in(3))));
-  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
+  PrimitiveAttributes post_ops;
+  const auto operands = post_ops.post_ops_of(op, {y_md.get(), plain(op.out())});
+  if (!operands) return refuse(op, out, missing_post_op(op));
+  bindings.insert(bindings.end(), operands->begin(), operands->end());
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
   Lister lister(op, out);
   lister.walk(

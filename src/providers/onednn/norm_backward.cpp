@@ -17,32 +17,37 @@ bool accept(const Op& op, CandidateList& out) {
     refuse(op, out, "oneDNN normalises tensors of at most 5 dimensions");
     return false;
   }
-  if (Limits::of(op)) {
-    refuse(op, out, "oneDNN's forward tells its gradient which results were limited in a form of its own");
-    return false;
-  }
   return true;
 }
 
-dnnl_status_t create_forward(dnnl_primitive_desc_t* pd, const Op& op, const_dnnl_memory_desc_t x,
+dnnl_status_t create_forward(dnnl_primitive_desc_t* pd, const Op& op, const_dnnl_memory_desc_t x, unsigned flags,
                              const_dnnl_primitive_attr_t attributes) {
   return dnnl_batch_normalization_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_training, x, x,
-                                                                float(op.attributes[attr::eps]), kFlags, attributes);
+                                                                float(op.attributes[attr::eps]), flags, attributes);
 }
 
+// In training oneDNN has relu in the same pass, other post-ops as a primitive over the result.
 void list_training(const Op& op, CandidateList& out) {
   if (!accept(op, out)) return;
+  const PostOps& list = post_ops_of(op);
+  const bool relu = list.size() == 1 && list[0] == PostOp::function("relu");
+  const unsigned flags = relu ? kFlags | dnnl_fuse_norm_relu : kFlags;
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout);
     if (!x) continue;
-    PostOps post_ops;
+    PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
+    if (!list.empty() && !relu) {
+      auto step = post_ops_apart(op, x);
+      if (!step) return refuse(op, out, "oneDNN has not all of post_ops " + to_text(list));
+      lister.then(std::move(step));
+    }
     Binding mean = output(DNNL_ARG_MEAN, in_f32(op.out(1))), variance = output(DNNL_ARG_VARIANCE, in_f32(op.out(2)));
     mean.index = 1;
     variance.index = 2;
     lister.walk(
-        [&](dnnl_primitive_desc_t* pd) { return create_forward(pd, op, x.md.get(), attributes); },
+        [&](dnnl_primitive_desc_t* pd) { return create_forward(pd, op, x.md.get(), flags, attributes); },
         {input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, x.desc), input(DNNL_ARG_SCALE, 1, in_f32(op.in(1))),
          input(DNNL_ARG_SHIFT, 2, in_f32(op.in(2))), mean, variance});
   }
@@ -52,11 +57,13 @@ void list_training(const Op& op, CandidateList& out) {
 void list_backward(const Op& op, CandidateList& out) {
   if (!accept(op, out)) return;
   if (op.attributes[attr::inverted]) return out.refuse("onednn", op.schema->name + ": takes the variance itself");
+  if (Limits::of(op))
+    return refuse(op, out, "oneDNN's forward tells its gradient which results were limited in a form of its own");
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout);
     if (!x) continue;
-    PostOps post_ops;
+    PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     Binding of_weight = output(DNNL_ARG_DIFF_SCALE, in_f32(op.out(1)));
     Binding of_bias = output(DNNL_ARG_DIFF_SHIFT, in_f32(op.out(2)));
@@ -66,7 +73,7 @@ void list_backward(const Op& op, CandidateList& out) {
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {
           dnnl_primitive_desc_t forward = nullptr;
-          const dnnl_status_t status = create_forward(&forward, op, x.md.get(), attributes);
+          const dnnl_status_t status = create_forward(&forward, op, x.md.get(), kFlags, attributes);
           if (status != dnnl_success) return status;
           hint.reset(forward);
           return dnnl_batch_normalization_backward_primitive_desc_create(

@@ -13,15 +13,15 @@ void list_batch_norm(const Op& op, CandidateList& out) {
   unsigned flags = dnnl_use_global_stats;
   if (op.has(3)) flags |= dnnl_use_scale;
   if (op.has(4)) flags |= dnnl_use_shift;
-  const bool relu = !op.attributes.is_none(attr::activation) && op.attributes[attr::activation] == "relu";
+  const PostOps& list = post_ops_of(op);
+  const bool relu = list.size() == 1 && list[0] == PostOp::function("relu");
   if (relu) flags |= dnnl_fuse_norm_relu;
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
     if (!x) continue;
-    PostOps post_ops;
-    if (!relu && !post_ops.activation(op))
-      return refuse(op, out, "oneDNN has no activation " + op.attributes[attr::activation]);
+    PrimitiveAttributes post_ops;
+    if (!relu && !post_ops.post_ops_of(op)) return refuse(op, out, missing_post_op(op));
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, y.desc),
                                   input(DNNL_ARG_MEAN, 1, in_f32(op.in(1))),
@@ -56,7 +56,7 @@ void list_layer_norm(const Op& op, CandidateList& out) {
   };
   parameter(1, DNNL_ARG_SCALE, dnnl_use_scale);
   parameter(2, DNNL_ARG_SHIFT, dnnl_use_shift);
-  PostOps post_ops;
+  PrimitiveAttributes post_ops;
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
   Lister lister(op, out);
   lister.walk(
@@ -75,7 +75,7 @@ void list_softmax(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
     if (!x) continue;
-    PostOps post_ops;
+    PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {
@@ -97,7 +97,7 @@ void list_lrn(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
     if (!x) continue;
-    PostOps post_ops;
+    PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {

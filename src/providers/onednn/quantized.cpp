@@ -250,7 +250,7 @@ void list_conv(const Op& op, CandidateList& out) {
     const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
     if (!x || !y) continue;
     Question question{op, out, columns, plain_md(dnnl_s8, sizes), x.desc, y.desc, true};
-    PostOps options;
+    PrimitiveAttributes options;
     const dnnl_primitive_attr_t attributes = options.attributes();
     question.set_parameters(attributes, groups > 1 ? 3 : 1);
     dnnl_primitive_desc_t pd = nullptr;
@@ -284,7 +284,7 @@ void list_matmul(const Op& op, CandidateList& out) {
                     TensorDesc::dense(op.in(0).dtype, op.in(0).shape),
                     TensorDesc::dense(op.out().dtype, op.out().shape),
                     false};
-  PostOps options;
+  PrimitiveAttributes options;
   const dnnl_primitive_attr_t attributes = options.attributes();
   question.set_parameters(attributes, 1 << (y.size() - 1));
   dnnl_primitive_desc_t pd = nullptr;

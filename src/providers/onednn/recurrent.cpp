@@ -120,7 +120,7 @@ void list(const Op& op, CandidateList& out) {
   const MemoryDesc r = any_md(dnnl_f32, {1, s.directions, s.hidden, s.gates, s.hidden});
   const MemoryDesc bias = plain_md(dnnl_f32, {1, s.directions, s.gates + (reset_after ? 1 : 0), s.hidden});
   const const_dnnl_memory_desc_t first = op.has(kInitialH) ? state.get() : nullptr;
-  PostOps options;
+  PrimitiveAttributes options;
   const dnnl_primitive_attr_t attributes = options.attributes();
   dnnl_primitive_desc_t made = nullptr;
   dnnl_status_t status;

@@ -40,7 +40,7 @@ void list(const Op& op, CandidateList& out) {
     const auto ask = [&](const Layout& result_layout) {
       const Described result = describe(kept_desc, result_layout);
       if (!result) return;
-      PostOps post_ops;
+      PrimitiveAttributes post_ops;
       const dnnl_primitive_attr_t attributes = post_ops.attributes();
       lister.walk(
           [&](dnnl_primitive_desc_t* pd) {

@@ -14,7 +14,7 @@ void list(const Op& op, CandidateList& out) {
   if (!source) return refuse(op, out, concat("oneDNN cannot describe x, ", x.str()));
   if (!destination) return refuse(op, out, concat("oneDNN cannot describe the result, ", y.str()));
   Lister lister(op, out);
-  PostOps post_ops;
+  PrimitiveAttributes post_ops;
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
   Binding from = input(DNNL_ARG_FROM, 0, x);
   from.offset = size_t(x.offset) * size_of(x.dtype);

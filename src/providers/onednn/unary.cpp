@@ -17,7 +17,7 @@ void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
     if (!x) continue;
-    PostOps post_ops;
+    PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {

@@ -28,9 +28,9 @@ struct ConvBody {
   bool transposed;
   int64_t groups;
   Axis axes[3];
-  std::vector<TensorDesc> inputs;  // x, weight, bias, and for conv residual
+  std::vector<TensorDesc> inputs;  // x, weight, bias, operands of post-ops
   TensorDesc y;
-  Activation activation;
+  AppliedPostOps post_ops;
 
   // target += weight * source for one pair of channels and all kernel positions.
   void channel_pair(const double* x, const double* weight, double* out) const {
@@ -64,7 +64,9 @@ struct ConvBody {
     const auto read = [&](size_t i) {
       return PlainDoubles::read(input_desc(inputs, i), input_data(inputs, arguments, i));
     };
-    const auto x = read(0), weight = read(1), bias = read(2), residual = read(3);
+    const auto x = read(0), weight = read(1), bias = read(2);
+    std::vector<std::vector<double>> operands;
+    for (size_t i = 3; i < inputs.size(); ++i) operands.push_back(read(i));
     const int64_t images = y.shape[0], oc = y.shape[1], ic = inputs[0].shape[1];
     int64_t in_size = 1, out_size = 1, kernel = 1;
     for (const Axis& axis : axes) in_size *= axis.in, out_size *= axis.out, kernel *= axis.kernel;
@@ -81,9 +83,7 @@ struct ConvBody {
           const int64_t pair = transposed ? channel * group_oc + o % group_oc : o * group_ic + i;
           channel_pair(x.data() + (n * ic + channel) * in_size, weight.data() + pair * kernel, out);
         }
-        if (!residual.empty())
-          for (int64_t i = 0; i < out_size; ++i) out[i] += residual[size_t(item * out_size + i)];
-        activation.apply(out, out_size);
+        post_ops.apply(out, out_size, [&](int input) { return operands[size_t(input) - 3].data() + item * out_size; });
       }
     });
     PlainDoubles::write(y, output(arguments), result);
@@ -102,7 +102,7 @@ void list(const Op& op, CandidateList& out) {
     ConvBody body;
     body.transposed = transposed;
     body.groups = op.attributes[attr::groups];
-    body.activation = Activation::of(op);
+    body.post_ops = AppliedPostOps(op);
     body.y = op.out().with_layout(layout);
     const int spatial = op.in(0).rank() - 2;
     for (int i = 0; i < spatial; ++i) {
@@ -111,7 +111,7 @@ void list(const Op& op, CandidateList& out) {
       axis = {window.in, window.out, window.kernel, window.stride, window.dilation, window.begin};
     }
     for (size_t i = 0; i < op.inputs.size(); ++i)
-      body.inputs.push_back(i == 0 || i == 3 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
+      body.inputs.push_back(i == 0 || i > 2 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
     const auto inputs = body.inputs;
     const TensorDesc y = body.y;
     add_candidate(out, "reference", Quality::reference, inputs, {y}, [body = std::move(body)] { return body; });

@@ -31,8 +31,7 @@ Strides Strides::of(const TensorDesc& desc, int width) {
 bool suits_conv_kernels(const Op& op) {
   const int rank = op.in(0).rank();
   if (op.in(0).dtype != DType::f32 || (rank != 3 && rank != 4) || op.has_empty_tensor()) return false;
-  const Finish finish = Finish::of(op);
-  return finish.kind != Finish::Kind::other || finish.other;
+  return Ending::of(op).has_value();
 }
 
 Window rows_of(const Op& op) {
@@ -60,16 +59,17 @@ Result result_of(const Op& op, const TensorDesc& y, int width) {
   result.pixel = strides.pixel;
   result.vector = strides.vector;
   result.has_bias = op.has(2);
-  result.has_residual = op.has(3);
   result.padded = y.layout.is_blocked();
-  result.finish = Finish::of(op);
+  result.ending = *Ending::of(op);
   return result;
 }
 
 void bind(Result& result, const KernelArguments& arguments) {
   result.y = static_cast<float*>(output(arguments));
   if (result.has_bias) result.bias = static_cast<const float*>(input(arguments, 2));
-  if (result.has_residual) result.residual = static_cast<const float*>(input(arguments, 3));
+  const auto floats = [&](int i) { return i < 0 ? nullptr : static_cast<const float*>(input(arguments, i)); };
+  result.residual = floats(result.ending.added);
+  result.later = floats(result.ending.later);
 }
 
 }  // namespace pl::host

@@ -23,7 +23,7 @@ struct Strides {
   static Strides of(const TensorDesc& desc, int width);  // channels last or blocked by `width`
 };
 
-// f32, one or two spatial dimensions, no tensor without elements, an activation of this provider.
+// f32, one or two spatial dimensions, no tensor without elements, post-ops that the kernels have.
 bool suits_conv_kernels(const Op& op);
 // Height and width; the height of a 1-D convolution is 1.
 Window rows_of(const Op& op);
@@ -62,11 +62,12 @@ void add_conv_candidates(const Op& op, const std::string& name, Efficiencies rea
                          : i == 0 ? strided_view_as(op.inputs[i], layout)
                                   : dense_as(op.inputs[i], layout));
       const TensorDesc x = inputs[0], y = strided_view_as(op.out(), layout);
-      if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
+      const Ending ending = *Ending::of(op);
+      if (ending.reads_inputs() && !y.is_dense()) continue;  // what is added lies as y does
       add_candidate(out, name + ":" + (*kernels)->isa, Quality::fast, inputs, {y},
                     [body = make(**kernels, x, y)] { return body; });
       out.candidates.back().efficiency = layout.is_blocked() ? reached.blocked : reached.last;
-      if (op.has(3)) out.candidates.back().in_place = 1u << 3;  // tiles start from the residual
+      if (ending.added >= 0) out.candidates.back().in_place = 1u << ending.added;  // tiles start from it
     }
     if (!every_instruction_set()) break;  // the best one
   }

@@ -184,6 +184,7 @@ struct DirectBody {
         const int64_t offset = image * call.result.image + row * call.result.row + column * column_step;
         call.result.y += offset;
         if (call.result.residual) call.result.residual += offset;
+        if (call.result.later) call.result.later += offset;
         const int64_t first = outputs * part / output_parts, last = outputs * (part + 1) / output_parts;
         if (by_columns)
           kernels->direct_columns(call, first, last);
@@ -256,7 +257,8 @@ void list_direct(const Op& op, CandidateList& out) {
                         : i == 0 ? strided_view_as(op.inputs[i], x_layout)
                                  : dense_as(op.inputs[i], y_layout));
       const TensorDesc y = strided_view_as(op.out(), y_layout);
-      if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
+      const Ending ending = *Ending::of(op);
+      if (ending.reads_inputs() && !y.is_dense()) continue;  // what is added lies as y does
       if (y_layout.is_plain() && y.shape[rank - 1] > 1 && y.strides[rank - 1] != 1) continue;
       DirectBody body = direct_body(op, **kernels, descs[0], y);
       if (body.copied_floats() > std::numeric_limits<int32_t>::max()) continue;
@@ -270,7 +272,7 @@ void list_direct(const Op& op, CandidateList& out) {
       Candidate& candidate = out.candidates.back();
       candidate.efficiency = efficiency;
       candidate.workspace_bytes = workspace;
-      if (op.has(3)) candidate.in_place = 1u << 3;  // tiles start from the residual
+      if (ending.added >= 0) candidate.in_place = 1u << ending.added;  // tiles start from the residual
     }
     if (!every_instruction_set()) break;  // the best one
   }

@@ -4,11 +4,10 @@
 
 namespace pl::host {
 
-Finish Finish::of(const Op& op) {
+Finish Finish::of(const PostOp& function) {
   Finish finish;
-  if (op.attributes.is_none(attr::activation)) return finish;
-  const std::string name = op.attributes[attr::activation];
-  const double alpha = op.attributes[attr::activation_alpha], beta = op.attributes[attr::activation_beta];
+  const std::string& name = function.name;
+  const double alpha = function.alpha(), beta = function.beta();
   if (name == "relu" || name == "relu6") {
     finish.kind = Kind::clamp;
     finish.low = 0;
@@ -28,6 +27,46 @@ Finish Finish::of(const Op& op) {
     finish.beta = beta;
   }
   return finish;
+}
+
+namespace {
+
+Further::Kind kind_of(const PostOp& step) {
+  switch (step.kind) {
+    case PostOp::Kind::scale: return Further::Kind::scale;
+    case PostOp::Kind::add: return Further::Kind::add;
+    case PostOp::Kind::multiply: return Further::Kind::multiply;
+    case PostOp::Kind::function: break;
+  }
+  return Further::Kind::function;
+}
+
+}  // namespace
+
+std::optional<Ending> Ending::of(const Op& op) {
+  Ending ending;
+  bool stored = false;
+  for (const PostOp& step : post_ops_of(op)) {
+    const bool function = step.kind == PostOp::Kind::function;
+    if (!stored && function) {
+      ending.finish = Finish::of(step);
+      if (ending.finish.kind == Finish::Kind::other && !ending.finish.other) return std::nullopt;
+      stored = true;
+      continue;
+    }
+    const int input = step.reads_input() ? operand_of(*op.schema, step) : -1;
+    if (!stored && step.kind == PostOp::Kind::add && ending.added < 0) {
+      ending.added = input;
+      continue;
+    }
+    stored = true;
+    if (ending.further_count == kMostFurther || (step.reads_input() && ending.later >= 0)) return std::nullopt;
+    Further& further = ending.further[ending.further_count++];
+    further = {kind_of(step), function ? find_float_unary(step.name) : nullptr, step.alpha(), step.beta()};
+    if (function && !further.function) return std::nullopt;
+    if (step.reads_input()) ending.later = input;
+  }
+  return ending;
 }
 
 const ConvKernels* const* all_conv_kernels() {

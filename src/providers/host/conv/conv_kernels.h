@@ -9,10 +9,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace pl {
 
 struct Op;
+struct PostOp;
 
 namespace host {
 
@@ -20,7 +22,7 @@ namespace host {
 // results of MobileNet-v3-small, twice the error of all its rounding.
 constexpr float kSixth = 0.5079345703125f, kSixthRest = 0.32812625169754f;
 
-// What becomes of a sum before it is stored.
+// What becomes of a sum before it is stored, or just after.
 struct Finish {
   enum class Kind { none, clamp, hardswish, silu, other };
   using Run = void (*)(const float* x, float* y, int64_t n, double alpha, double beta);
@@ -29,19 +31,42 @@ struct Finish {
   Run other = nullptr;
   double alpha = 0, beta = 0;
 
-  static Finish of(const Op& op);
+  static Finish of(const PostOp& function);
+};
+
+// A post-op behind the sum and the function that a tile ends with, on what was stored just now.
+struct Further {
+  enum class Kind { function, scale, add, multiply };
+  Kind kind = Kind::function;
+  Finish::Run function = nullptr;
+  double alpha = 0, beta = 0;  // of the function; alpha: what scale multiplies by
+};
+
+// The post-ops of an op as tiles take them: they start from an input that is added, apply a function before they store
+// the result, and then go on with a few further steps.
+struct Ending {
+  static constexpr int kMostFurther = 4;
+  int added = -1, later = -1;  // the inputs that are added at the start, and in a further step; -1: none
+  Finish finish;
+  Further further[kMostFurther];
+  int further_count = 0;
+
+  bool reads_inputs() const { return added >= 0 || later >= 0; }
+  // Nothing for longer lists, and functions that this provider has not.
+  static std::optional<Ending> of(const Op& op);
 };
 
 // Where the result goes, and what is added to it.
 struct Result {
   float* y = nullptr;
   const float* residual = nullptr;  // addressed like y; null: none.  May be y itself
+  const float* later = nullptr;     // what a further step adds, addressed like y, and not y itself
   const float* bias = nullptr;      // null: none
   int64_t channels = 0;
   int64_t image = 0, row = 0, pixel = 0, vector = 0;  // strides of y
-  bool has_bias = false, has_residual = false;        // among the arguments of the op
+  bool has_bias = false;                              // among the arguments of the op
   bool padded = false;                                // the last vector is stored whole, filled up with zeros
-  Finish finish;
+  Ending ending;
 };
 
 // 1x1, one group, no padding: y[pixel, o] = sum over i of x[pixel, i] * w[o, i].

@@ -114,27 +114,54 @@ PL_ALWAYS void each_stored(const Result& result, float* y, int64_t pixels, int v
         store(to, F::of(load(to)));
     }
 }
-// Activations that need more than a few instructions, on what was stored just now.
+// Calls f(values, count) for what was stored, in runs as long as memory allows: channels of one pixel lie side by side in
+// channels last (`vector` is the width there), pixels of one vector where it is the distance of pixels.
+template <class F>
+PL_ALWAYS void each_run(const Result& result, float* y, int64_t pixels, int vectors, int part, F&& f) {
+  const bool side_by_side = result.vector == kWidth;
+  const int runs = side_by_side ? 1 : vectors;
+  for (int v = 0; v < runs; ++v, y += result.vector) {
+    const bool last = side_by_side || v == vectors - 1;
+    const int64_t count = int64_t(side_by_side ? vectors : 1) * kWidth - (part && last ? kWidth - part : 0);
+    const bool together = count == result.pixel;
+    for (int64_t p = 0; p < (together ? 1 : pixels); ++p) f(y + p * result.pixel, together ? pixels * count : count);
+  }
+}
+
+// Functions that need more than a few instructions, on what was stored just now.
 __attribute__((noinline)) void activate(const Result& result, float* y, int64_t pixels, int vectors, int part) {
-  const Finish& finish = result.finish;
+  const Finish& finish = result.ending.finish;
   if (finish.kind == Finish::Kind::hardswish) {
     each_stored<Hardswish>(result, y, pixels, vectors, part);
   } else if (finish.kind == Finish::Kind::silu) {
     each_stored<Silu>(result, y, pixels, vectors, part);
   } else {
-    // In runs as long as memory allows: channels of one pixel lie side by side in channels last (`vector` is the width
-    // there), pixels of one vector where it is the distance of pixels.
-    const bool side_by_side = result.vector == kWidth;
-    const int runs = side_by_side ? 1 : vectors;
-    for (int v = 0; v < runs; ++v, y += result.vector) {
-      const bool last = side_by_side || v == vectors - 1;
-      const int64_t count = int64_t(side_by_side ? vectors : 1) * kWidth - (part && last ? kWidth - part : 0);
-      const bool together = count == result.pixel;
-      for (int64_t p = 0; p < (together ? 1 : pixels); ++p) {
-        float* to = y + p * result.pixel;
-        finish.other(to, to, together ? pixels * count : count, finish.alpha, finish.beta);
+    each_run(result, y, pixels, vectors, part, [&](float* to, int64_t n) {
+      finish.other(to, to, n, finish.alpha, finish.beta);
+    });
+  }
+}
+
+// The post-ops behind that.
+__attribute__((noinline)) void go_on(const Result& result, float* y, int64_t pixels, int vectors, int part) {
+  for (int i = 0; i < result.ending.further_count; ++i) {
+    const Further& step = result.ending.further[i];
+    each_run(result, y, pixels, vectors, part, [&](float* to, int64_t n) {
+      const float* from = result.later ? result.later + (to - result.y) : nullptr;
+      const float factor = float(step.alpha);
+      switch (step.kind) {
+        case Further::Kind::function: step.function(to, to, n, step.alpha, step.beta); break;
+        case Further::Kind::scale:
+          for (int64_t k = 0; k < n; ++k) to[k] *= factor;
+          break;
+        case Further::Kind::add:
+          for (int64_t k = 0; k < n; ++k) to[k] += from[k];
+          break;
+        case Further::Kind::multiply:
+          for (int64_t k = 0; k < n; ++k) to[k] *= from[k];
+          break;
       }
-    }
+    });
   }
 }
 
@@ -167,8 +194,9 @@ PL_ALWAYS void start(Vec (&sums)[P][V], const Result& result, int64_t offset, in
 template <int P, int V>
 PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int part) {
   float* y = result.y + offset;
-  if (result.finish.kind == Finish::Kind::clamp) {
-    const Vec low = all(result.finish.low), high = all(result.finish.high);
+  const Finish& finish = result.ending.finish;
+  if (finish.kind == Finish::Kind::clamp) {
+    const Vec low = all(finish.low), high = all(finish.high);
 #pragma GCC unroll 32
     for (int p = 0; p < P; ++p)
 #pragma GCC unroll 8
@@ -191,7 +219,8 @@ PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int 
       for (int p = 0; p < P; ++p) store(to + p * result.pixel, sums[p][v]);
     }
   }
-  if (result.finish.kind > Finish::Kind::clamp) activate(result, y, P, V, part);
+  if (finish.kind > Finish::Kind::clamp) activate(result, y, P, V, part);
+  if (result.ending.further_count) go_on(result, y, P, V, part);
 }
 
 // Sums of some of the input channels, from y and into it.

@@ -68,7 +68,8 @@ struct Geometry {
   int h, w, oh, ow;
   int pad_top, pad_left;
   TensorDesc x, y;
-  bool bias, residual;
+  bool bias;
+  int residual;  // the input that is added; -1: none
   Activation activation;
   bool relu;
 
@@ -194,7 +195,7 @@ class Body {
     call.x = static_cast<const float*>(input(arguments, 0));
     call.u = static_cast<const float*>(input(arguments, 1));
     call.bias = g_.bias ? static_cast<const float*>(input(arguments, 2)) : zeros_.data();
-    call.residual = g_.residual ? static_cast<const float*>(input(arguments, 3)) : nullptr;
+    call.residual = g_.residual >= 0 ? static_cast<const float*>(input(arguments, g_.residual)) : nullptr;
     call.y = static_cast<float*>(output(arguments));
     call.workspace = static_cast<float*>(arguments.workspace->host());
     // A core does about 100 multiplications a nanosecond.
@@ -375,6 +376,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
   std::string reason;
   const Window rows = window_of(op, 0), columns = window_of(op, 1);
   const int64_t groups = op.attributes[attr::groups];
+  const auto post_ops = sum_then_function(op);
   if (x.dtype != DType::f32)
     reason = concat("x is ", name_of(x.dtype), ", expected f32");
   else if (rows.stride != 1 || columns.stride != 1)
@@ -383,6 +385,8 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
     reason = concat("dilation is [", rows.dilation, ", ", columns.dilation, "], expected 1");
   else if (rows.in > kMostPixels || columns.in > kMostPixels)
     reason = concat("x is larger than ", kMostPixels, " pixels along an axis");
+  else if (!post_ops)
+    reason = other_post_ops(op);
   else if (groups != 1)
     reason = concat("groups is ", groups, ", expected 1");
   else if (transposed && std::max({rows.begin, rows.end, columns.begin, columns.end}) >= kFilter)
@@ -407,10 +411,10 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       g.pad_top = int(transposed ? kFilter - 1 - rows.begin : rows.begin);
       g.pad_left = int(transposed ? kFilter - 1 - columns.begin : columns.begin);
       g.x = strided_view_as(x, layout), g.y = strided_view_as(op.out(), layout);
-      if (op.has(3) && !g.y.is_dense()) continue;  // the residual lies as y does
-      g.bias = op.has(2), g.residual = op.has(3);
-      g.activation = Activation::of(op);
-      g.relu = !op.attributes.is_none(attr::activation) && op.attributes[attr::activation] == "relu";
+      if (post_ops->added >= 0 && !g.y.is_dense()) continue;  // the residual lies as y does
+      g.bias = op.has(2), g.residual = post_ops->added;
+      if (post_ops->function) g.activation = Activation::of(*post_ops->function);
+      g.relu = post_ops->is("relu");
       if (g.tiles() == 0 || x.elements() == 0) continue;
       if (late && g.tiles() > kFewTiles) continue;
       Cut cut;
@@ -425,12 +429,12 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       candidate.provider = "host";
       candidate.implementation = concat(late ? "winograd_late:" : "winograd:", kernels.isa);
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        candidate.inputs.push_back(i == 0 ? g.x : i == 3 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
+        candidate.inputs.push_back(i == 0 ? g.x : int(i) == post_ops->added ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
       candidate.flops = g.flops();
       candidate.efficiency = kReached;
-      if (g.residual) candidate.in_place = 1u << 3;  // added to each output as it is stored
+      if (g.residual >= 0) candidate.in_place = 1u << g.residual;  // added to each output as it is stored
       // The panels' width decides the order of the weights.
       const std::string name =
           concat(late ? "winograd_late:" : "winograd:", g.most_blocks * kLanes, transposed ? ":transposed" : "");

@@ -41,17 +41,19 @@ Matrices matrices_of(const Dims& shape, bool transposed, bool vector_is_row, con
 }
 
 struct MatmulBody {
-  std::vector<TensorDesc> inputs;  // a, b, bias, residual
+  std::vector<TensorDesc> inputs;  // a, b, bias, operands of post-ops
   TensorDesc y;
   Matrices a, b;
   int64_t rows, columns, depth;
-  Activation activation;
+  AppliedPostOps post_ops;
 
   void operator()(const KernelArguments& arguments) const {
     const auto read = [&](size_t i) {
       return PlainDoubles::read(input_desc(inputs, i), input_data(inputs, arguments, i));
     };
-    const auto left = read(0), right = read(1), bias = read(2), residual = read(3);
+    const auto left = read(0), right = read(1), bias = read(2);
+    std::vector<std::vector<double>> operands;
+    for (size_t i = 3; i < inputs.size(); ++i) operands.push_back(read(i));
     std::vector<double> result(size_t(y.elements()));
     const int64_t items = int64_t(a.offsets.size()) * rows;
     parallel_for(items, double(depth * columns), [&](int64_t begin, int64_t end) {
@@ -63,9 +65,7 @@ struct MatmulBody {
         for (int64_t j = 0; j < columns; ++j) out[j] = bias.empty() ? 0.0 : bias[size_t(j)];
         for (int64_t k = 0; k < depth; ++k)
           add_scaled(row[k * a.column_step], matrix + k * b.row_step, b.column_step, out, 1, columns);
-        if (!residual.empty())
-          for (int64_t j = 0; j < columns; ++j) out[j] += residual[size_t(item * columns + j)];
-        activation.apply(out, columns);
+        post_ops.apply(out, columns, [&](int input) { return operands[size_t(input) - 3].data() + item * columns; });
       }
     });
     PlainDoubles::write(y, output(arguments), result);
@@ -73,7 +73,7 @@ struct MatmulBody {
 };
 
 void add(const Op& op, CandidateList& out, Matrices a, Matrices b, int64_t rows, int64_t columns, int64_t depth) {
-  MatmulBody body{{}, dense_plain(op.out()), std::move(a), std::move(b), rows, columns, depth, Activation::of(op)};
+  MatmulBody body{{}, dense_plain(op.out()), std::move(a), std::move(b), rows, columns, depth, AppliedPostOps(op)};
   for (const TensorDesc& desc : op.inputs) body.inputs.push_back(dense_plain(desc));
   const auto inputs = body.inputs;
   const TensorDesc y = body.y;
@@ -85,7 +85,8 @@ struct BlockedBody {
   PackedProduct product;
   std::vector<int64_t> a_offsets, b_offsets;
   int64_t threads;
-  bool has_bias, has_residual;
+  bool has_bias;
+  int residual;  // the input that is added; -1: none
   Activation activation;
 
   int64_t tasks() const { return product.blocks() * int64_t(a_offsets.size()); }
@@ -93,7 +94,7 @@ struct BlockedBody {
   void operator()(const KernelArguments& arguments) const {
     const auto floats = [&](int i) { return static_cast<const float*>(input(arguments, i)); };
     const float* bias = has_bias ? floats(2) : nullptr;
-    const float* residual = has_residual ? floats(3) : nullptr;
+    const float* added = residual >= 0 ? floats(residual) : nullptr;
     float* y = static_cast<float*>(output(arguments));
     float* workspace = static_cast<float*>(arguments.workspace->host());
     const int64_t all = tasks(), columns = product.columns;
@@ -108,7 +109,7 @@ struct BlockedBody {
           for (int64_t i = 0; i < block.rows; ++i) {
             const int64_t at = (matrix * product.rows + block.row + i) * columns + block.column;
             finish(sums + i * product.result_step(), bias ? bias + block.column : nullptr,
-                   residual ? residual + at : nullptr, block.columns, y + at);
+                   added ? added + at : nullptr, block.columns, y + at);
             activation.apply(y + at, block.columns);
           }
         }
@@ -143,11 +144,14 @@ void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t col
     a.offsets = b.offsets = {0};
   }
   if (rows < kLeastBlock || columns < kLeastBlock || depth < kLeastBlock) return;
+  const auto post_ops = sum_then_function(op);
+  if (!post_ops) return out.refuse("host", concat(op.schema->name, ": blocks: ", other_post_ops(op)));
   const int64_t most = std::max(1, omp_get_max_threads());
   for (const BlockProduct& small : block_products()) {
     const PackedProduct product(small, rows, columns, depth, {a.row_step, a.column_step}, {b.row_step, b.column_step},
                                 int64_t(a.offsets.size()), most);
-    BlockedBody body{product, a.offsets, b.offsets, 0, op.has(2), op.has(3), Activation::of(op)};
+    BlockedBody body{product, a.offsets, b.offsets, 0, op.has(2), post_ops->added, {}};
+    if (post_ops->function) body.activation = Activation::of(*post_ops->function);
     body.threads = std::min(most, body.tasks());
     std::vector<TensorDesc> inputs;
     for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
@@ -158,7 +162,7 @@ void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t col
     made.workspace_bytes = bytes;
     made.efficiency =
         kReachOfBlocks * (a.column_step == 1 ? 1 : kOfColumnsOfA) * (b.column_step == 1 ? 1 : kOfColumnsOfB);
-    if (op.has(3)) made.in_place = 1u << 3;
+    if (post_ops->added >= 0) made.in_place = 1u << post_ops->added;
     if (!every_instruction_set()) break;  // the best one
   }
 }
@@ -189,9 +193,9 @@ constexpr double kReachOfFew = 0.95, kReachOfMany = 0.84;
 
 void list_rows(const Op& op, int64_t rows, CandidateList& out) {
   const int64_t depth = op.in(1).shape[1], columns = op.in(1).shape[0];
-  const Finish finish = Finish::of(op);
   if (op.in(0).dtype != DType::f32 || op.has_empty_tensor() || depth < 4 || columns < 4) return;
-  if (finish.kind == Finish::Kind::other && !finish.other) return;
+  const auto ending = Ending::of(op);
+  if (!ending) return out.refuse("host", concat(op.schema->name, ": rows: ", other_post_ops(op)));
   for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
     std::vector<TensorDesc> inputs;
     for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
@@ -201,12 +205,12 @@ void list_rows(const Op& op, int64_t rows, CandidateList& out) {
     job.images = job.rows = 1, job.columns = rows;
     job.result.channels = job.result.pixel = columns;
     job.result.vector = (*kernels)->width;
-    job.result.has_bias = op.has(2), job.result.has_residual = op.has(3);
-    job.result.finish = finish;
+    job.result.has_bias = op.has(2);
+    job.result.ending = *ending;
     add_candidate(out, concat("rows:", (*kernels)->isa), Quality::fast, inputs, {dense_plain(op.out())},
                   [body = PointwiseProduct(**kernels, job)] { return body; });
     out.candidates.back().efficiency = rows <= kFewRows ? kReachOfFew : kReachOfMany;
-    if (op.has(3)) out.candidates.back().in_place = 1u << 3;  // tiles start from the residual
+    if (ending->added >= 0) out.candidates.back().in_place = 1u << ending->added;  // tiles start from it
     if (!every_instruction_set()) break;                      // the best one
   }
 }

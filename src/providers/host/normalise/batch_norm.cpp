@@ -12,9 +12,9 @@ void list(const Op& op, CandidateList& out) {
     for (size_t i = 1; i < op.inputs.size(); ++i) inputs.push_back(dense_plain(op.inputs[i]));
     const TensorDesc y = strided_view_as(op.out(), layout);
     add_candidate(out, "batch_norm", Quality::fast, inputs, {y},
-                  [=, eps = op.attributes[attr::eps], activation = Activation::of(op)] {
+                  [=, eps = op.attributes[attr::eps], post_ops = AppliedPostOps(op)] {
                     return
-                        [=, affine = ChannelAffine(inputs[0], y, false, activation)](const KernelArguments& arguments) {
+                        [=, affine = ChannelAffine(inputs[0], y, false, post_ops)](const KernelArguments& arguments) {
                           const int64_t c = inputs[0].shape[1];
                           const auto vector = [&](size_t i, float fallback) {
                             return i < inputs.size() ? read_vector(inputs[i], input(arguments, int(i)), c, fallback)

@@ -10,6 +10,7 @@
 
 #include "ops/normalization.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/pointwise/functions.h"
 
 namespace pl::host {
 namespace {
@@ -30,13 +31,6 @@ PL_VECTORISED void scale_rows(const float* x, const float* means, const float* s
                               int64_t channels, float* y) {
   for (int64_t r = 0; r < rows; ++r, x += channels, y += channels) PL_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) y[c] = (x[c] - means[c]) * scale[c] + bias[c];
-}
-PL_VECTORISED void limit_rows(float low, float high, int64_t count, float* y) {
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < count; ++i) {
-    const float raised = y[i] < low ? low : y[i];
-    y[i] = raised > high ? high : raised;
-  }
 }
 // The gradient where the result was not limited, else 0.
 PL_VECTORISED void pass_rows(const float* x, const float* g, const float* means, const float* scale, const float* bias,
@@ -67,7 +61,6 @@ struct Rows {
   DType dtype;
   int64_t rows, channels;
   double eps;
-  Limits limits;
   LoadRun<float> load;
   StoreRun<float> store;
   std::vector<DType> inputs, outputs;  // dtypes
@@ -77,7 +70,6 @@ struct Rows {
         rows(op.in(0).shape[1] ? op.in(0).elements() / op.in(0).shape[1] : 0),
         channels(op.in(0).shape[1]),
         eps(op.attributes[attr::eps]),
-        limits(Limits::of(op)),
         load(float_loader(dtype)),
         store(float_storer(dtype)) {
     for (const TensorDesc& desc : op.inputs) inputs.push_back(desc.dtype);
@@ -125,7 +117,9 @@ struct Rows {
 };
 
 struct TrainingBody : Rows {
-  using Rows::Rows;
+  AppliedPostOps post_ops;
+
+  TrainingBody(const Op& op) : Rows(op), post_ops(op) {}
 
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
@@ -166,11 +160,11 @@ struct TrainingBody : Rows {
       scale[c] = float(double(scale[c]) / std::sqrt(variance + eps));
     }
     each_block([&](int64_t, int64_t row, int64_t count) {
-      thread_local std::vector<float> space, made;
+      thread_local std::vector<float> space, made, operand;
       const float* values = read(x, row, count, space);
       write(output(arguments, 0), row, count, made, [&](float* y) {
         scale_rows(values, means.data(), scale.data(), bias.data(), count, channels, y);
-        if (limits) limit_rows(float(limits.low), float(limits.high), count * channels, y);
+        post_ops.apply(y, count * channels, [&](int i) { return read(input(arguments, i), row, count, operand); });
       });
     });
     write_parameter(means, arguments, 1);
@@ -180,8 +174,9 @@ struct TrainingBody : Rows {
 
 struct BackwardBody : Rows {
   bool inverted;
+  Limits limits;
 
-  BackwardBody(const Op& op) : Rows(op), inverted(op.attributes[attr::inverted]) {}
+  BackwardBody(const Op& op) : Rows(op), inverted(op.attributes[attr::inverted]), limits(Limits::of(op)) {}
   double inverse_of(float variance) const {
     return inverted ? double(variance) : 1 / std::sqrt(double(variance) + eps);
   }

@@ -22,8 +22,8 @@ std::vector<float> read_vector(const TensorDesc& desc, const void* data, int64_t
   return values;
 }
 
-ChannelAffine::ChannelAffine(const TensorDesc& x, const TensorDesc& y, bool by_image, Activation activation)
-    : activation_(activation),
+ChannelAffine::ChannelAffine(const TensorDesc& x, const TensorDesc& y, bool by_image, AppliedPostOps post_ops)
+    : post_ops_(std::move(post_ops)),
       direct_(x.dtype == DType::f32 && y.dtype == DType::f32),
       load_(float_loader(x.dtype)),
       store_(float_storer(y.dtype)),
@@ -55,7 +55,7 @@ void ChannelAffine::run(const void* x, void* y, const float* scale, const float*
             from = to = values;
           }
           affine_run(from, scales, shifts, 1, to, count);
-          activation_.apply(to, count);
+          post_ops_.apply(to, count);
           if (!direct_) store_(values, count, y, offsets[0] + i, 1);
         }
       });
@@ -68,7 +68,7 @@ void ChannelAffine::run(const void* x, void* y, const float* scale, const float*
       if (in_place) {
         float* target = static_cast<float*>(y) + offsets[0];
         affine_run(static_cast<const float*>(x) + offsets[1], scale + offsets[2], shift + offsets[2], sp, target, n);
-        activation_.apply(target, n);
+        post_ops_.apply(target, n);
         return;
       }
       float values[kChunk];
@@ -80,7 +80,7 @@ void ChannelAffine::run(const void* x, void* y, const float* scale, const float*
           affine_run(values, a, b, sp, values, count);
         else
           for (int64_t i = 0; i < count; ++i) values[i] = values[i] * a[i * sp] + b[i * sp];
-        activation_.apply(values, count);
+        post_ops_.apply(values, count);
         store_(values, count, y, offsets[0] + start * sy, sy);
       }
     });

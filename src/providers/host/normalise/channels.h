@@ -7,21 +7,21 @@
 
 namespace pl::host {
 
-// y = activation(x * scale + shift) with scale and shift as floats; steps of 0 or 1 for both; y may be x.
+// y = x * scale + shift with scale and shift as floats; steps of 0 or 1 for both; y may be x.
 void affine_run(const float* x, const float* scale, const float* shift, int64_t step, float* y, int64_t n);
 
 // A vector parameter of c elements as floats; `fallback` for each where it is absent.
 std::vector<float> read_vector(const TensorDesc& desc, const void* data, int64_t count, float fallback);
 
-// Applies y = activation(x * scale[k] + shift[k]) to a tensor of any layout, where k runs over dimension 1, or with
+// Applies y = x * scale[k] + shift[k], and post-ops, to a tensor of any layout, where k runs over dimension 1, or with
 // `by_image` over dimensions 0 and 1 (k = n * c + channel).
 class ChannelAffine {
  public:
-  ChannelAffine(const TensorDesc& x, const TensorDesc& y, bool by_image, Activation activation);
+  ChannelAffine(const TensorDesc& x, const TensorDesc& y, bool by_image, AppliedPostOps post_ops = {});
   void run(const void* x, void* y, const float* scale, const float* shift) const;
 
  private:
-  Activation activation_;
+  AppliedPostOps post_ops_;
   bool direct_;
   LoadRun<float> load_;
   StoreRun<float> store_;

@@ -134,7 +134,7 @@ void list(const Op& op, CandidateList& out) {
                              groups,
                              eps,
                              SplitWalk(x.shape, positions, {{x, {}}, {TensorDesc::dense(DType::f32, kept), {}}}),
-                             ChannelAffine(x, y, true, {}),
+                             ChannelAffine(x, y, true),
                              float_loader(x.dtype)};
           return [body = std::move(body), given](const KernelArguments& arguments) {
             // Parameters left out at the end have no place in the arguments.

@@ -5,6 +5,7 @@
 #include "ops/normalization.h"
 #include "providers/host/common/reference.h"
 #include "providers/host/normalise/batch_norm_rows.h"
+#include "providers/host/pointwise/functions.h"
 
 namespace pl::host {
 namespace {
@@ -26,11 +27,16 @@ struct Extents {
 };
 
 struct TrainingBody {
-  TensorDesc x, scale, shift, statistic;
+  std::vector<TensorDesc> inputs;  // x, weight, bias, operands of post-ops
+  TensorDesc statistic;
   double eps;
-  Limits limits;
+  AppliedPostOps post_ops;
 
   void operator()(const KernelArguments& arguments) const {
+    const TensorDesc &x = inputs[0], &scale = inputs[1], &shift = inputs[2];
+    std::vector<std::vector<double>> operands;
+    for (size_t i = 3; i < inputs.size(); ++i)
+      operands.push_back(PlainDoubles::read(inputs[i], input_data(inputs, arguments, i)));
     std::vector<double> values = PlainDoubles::read(x, input(arguments, 0));
     const std::vector<double> weight = PlainDoubles::read(scale, input(arguments, 1));
     const std::vector<double> bias = PlainDoubles::read(shift, input(arguments, 2));
@@ -53,8 +59,9 @@ struct TrainingBody {
         const double factor = weight[k] / std::sqrt(variances[k] + eps);
         extents.each_image(c, [&](int64_t at) {
           for (int64_t p = 0; p < extents.positions; ++p)
-            values[size_t(at + p)] =
-                std::min(std::max((values[size_t(at + p)] - mean) * factor + bias[k], limits.low), limits.high);
+            values[size_t(at + p)] = (values[size_t(at + p)] - mean) * factor + bias[k];
+          post_ops.apply(values.data() + at, extents.positions,
+                         [&](int input) { return operands[size_t(input) - 3].data() + at; });
         });
       }
     });
@@ -67,10 +74,11 @@ struct TrainingBody {
 void list_training(const Op& op, CandidateList& out) {
   list_training_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)),    dense_plain(op.in(2)),
-                            dense_plain(op.out(1)),       op.attributes[attr::eps], Limits::of(op)};
-    add_candidate(out, "batch_norm_training", Quality::reference, {body.x, body.scale, body.shift},
-                  {body.x, body.statistic, body.statistic}, [body] { return body; });
+    TrainingBody body{{}, dense_plain(op.out(1)), op.attributes[attr::eps], AppliedPostOps(op)};
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      body.inputs.push_back(i == 0 || i > 2 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
+    add_candidate(out, "batch_norm_training", Quality::reference, body.inputs,
+                  {body.inputs[0], body.statistic, body.statistic}, [body] { return body; });
   }
 }
 PL_HOST_KIND("batch_norm_training", list_training);

@@ -1,4 +1,4 @@
-// Kind binary: out = activation(f(x, y)), element by element, with NumPy broadcasting.
+// Kind binary: out = f(x, y) and post-ops, element by element, with NumPy broadcasting.
 #include "providers/host/common/host.h"
 #include "providers/host/movement/periodic.h"
 #include "providers/host/pointwise/functions.h"
@@ -11,7 +11,7 @@ constexpr double kNanoseconds = 0.3;  // work of one element on one core
 template <class T>
 struct BinaryBody {
   BinaryRun<T> function;
-  Activation activation;
+  AppliedPostOps post_ops;
   bool direct;  // x, y and out hold T itself
   LoadRun<T> load;
   StoreRun<T> store;
@@ -57,7 +57,7 @@ struct BinaryBody {
         function(from, 1, repeated, 1, to, count);
       else
         function(repeated, 1, from, 1, to, count);
-      activation.apply(to, count);
+      post_ops.apply(to, count);
       if (!direct) store(values, count, out, offsets[0] + i, 1);
     }
   }
@@ -79,7 +79,7 @@ struct BinaryBody {
           T* result = static_cast<T*>(out) + offsets[0];
           function(static_cast<const T*>(inputs[1]) + offsets[1], sx, static_cast<const T*>(inputs[2]) + offsets[2], sy,
                    result, n);
-          activation.apply(result, n);
+          post_ops.apply(result, n);
           return;
         }
         T a[kChunk], b[kChunk];
@@ -88,7 +88,7 @@ struct BinaryBody {
           load(inputs[1], offsets[1] + i * sx, sx, sx ? count : 1, a);
           load(inputs[2], offsets[2] + i * sy, sy, sy ? count : 1, b);
           function(a, sx != 0, b, sy != 0, a, count);
-          activation.apply(a, count);
+          post_ops.apply(a, count);
           store(a, count, out, offsets[0] + i * so, so);
         }
       });
@@ -106,9 +106,9 @@ void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, L
       return operand.shape == result.shape ? any_strided_view_as(operand, layout) : dense(operand);
     };
     const TensorDesc x = as_wanted(op.in(0)), y = as_wanted(op.in(1));
-    add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=, activation = Activation::of(op)] {
+    add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=, post_ops = AppliedPostOps(op)] {
       const int rank = result.rank();
-      BinaryBody<T> body{function, activation, direct, load, store, {}, PaddingZeroer(result)};
+      BinaryBody<T> body{function, post_ops, direct, load, store, {}, PaddingZeroer(result)};
       body.set(
           with_long_runs(make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}})));
       return body;

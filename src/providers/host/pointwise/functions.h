@@ -1,10 +1,11 @@
-// Elementwise functions as loops over runs: the kinds `unary` and `binary`, and the activation other ops end with.
+// Elementwise functions as loops over runs: the kinds `unary` and `binary`, and the post-ops that other ops end with.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
-#include "ops/op.h"
+#include "ops/post_ops.h"
 
 namespace pl::host {
 
@@ -22,13 +23,13 @@ using BinaryRun = void (*)(const T* a, int64_t a_step, const T* b, int64_t b_ste
 BinaryRun<float> find_float_binary(std::string_view name);
 BinaryRun<int64_t> find_integer_binary(std::string_view name);
 
-// What an op applies to its result: attributes activation, activation_alpha, activation_beta.
+// A function with its parameters, as a post-op applies it.
 struct Activation {
   UnaryRun<float> floats = nullptr;
   UnaryRun<int64_t> integers = nullptr;
   double alpha = 0, beta = 0;
 
-  static Activation of(const Op& op);
+  static Activation of(const PostOp& function);
   explicit operator bool() const { return floats != nullptr; }
   void apply(float* values, int64_t n) const {
     if (floats) floats(values, values, n, alpha, beta);
@@ -38,6 +39,53 @@ struct Activation {
   }
   // In place on doubles, through f32: the arithmetic of activations.
   void apply(double* values, int64_t n) const;
+};
+
+// All post-ops of an op, on runs of its result in place.
+class AppliedPostOps {
+ public:
+  AppliedPostOps() = default;
+  explicit AppliedPostOps(const Op& op);
+  bool empty() const { return steps_.empty(); }
+  // operand(i): what input i of the op adds to these values, or multiplies them by.
+  template <class T, class Operand>
+  void apply(T* values, int64_t n, Operand operand) const {
+    for (const Step& step : steps_) {
+      switch (step.kind) {
+        case PostOp::Kind::function: step.function.apply(values, n); break;
+        case PostOp::Kind::scale: scale(values, n, step.factor); break;
+        case PostOp::Kind::add: add(values, n, operand(step.input)); break;
+        case PostOp::Kind::multiply: multiply(values, n, operand(step.input)); break;
+      }
+    }
+  }
+  // Of ops that have no operands.
+  template <class T>
+  void apply(T* values, int64_t n) const {
+    apply(values, n, [](int) -> const T* { return nullptr; });
+  }
+
+ private:
+  struct Step {
+    PostOp::Kind kind;
+    Activation function;
+    double factor;
+    int input;
+  };
+  template <class T>
+  static void scale(T* values, int64_t n, double factor) {
+    for (int64_t i = 0; i < n; ++i) values[i] = T(values[i] * T(factor));
+  }
+  template <class T>
+  static void add(T* values, int64_t n, const T* operand) {
+    for (int64_t i = 0; i < n; ++i) values[i] += operand[i];
+  }
+  template <class T>
+  static void multiply(T* values, int64_t n, const T* operand) {
+    for (int64_t i = 0; i < n; ++i) values[i] *= operand[i];
+  }
+
+  std::vector<Step> steps_;
 };
 
 }  // namespace pl::host

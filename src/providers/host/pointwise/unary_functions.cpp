@@ -197,17 +197,22 @@ UnaryRun<int64_t> find_integer_unary(std::string_view name) {
   return nullptr;
 }
 
-Activation Activation::of(const Op& op) {
+Activation Activation::of(const PostOp& function) {
   Activation activation;
-  if (!op.attributes.has(attr::activation) || op.attributes.is_none(attr::activation)) return activation;
-  const std::string& name = op.attributes[attr::activation];
-  activation.floats = find_float_unary(name);
-  activation.integers = find_integer_unary(name);
-  require(activation.floats != nullptr, Code::internal, op.schema->name, ": activation ", name,
-          " is not known to the host provider");
-  activation.alpha = op.attributes[attr::activation_alpha];
-  activation.beta = op.attributes[attr::activation_beta];
+  activation.floats = find_float_unary(function.name);
+  activation.integers = find_integer_unary(function.name);
+  require(activation.floats != nullptr, Code::internal, "post-op ", function.name, " is not known to the host provider");
+  activation.alpha = function.alpha();
+  activation.beta = function.beta();
   return activation;
+}
+
+AppliedPostOps::AppliedPostOps(const Op& op) {
+  for (const PostOp& step : post_ops_of(op)) {
+    const bool function = step.kind == PostOp::Kind::function;
+    steps_.push_back({step.kind, function ? Activation::of(step) : Activation(), step.alpha(),
+                      step.reads_input() ? operand_of(*op.schema, step) : -1});
+  }
 }
 
 void Activation::apply(double* values, int64_t n) const {

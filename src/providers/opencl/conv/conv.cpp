@@ -14,9 +14,9 @@ ConvTensors::ConvTensors(const Op& op, const Candidate& candidate)
     epilogue.bias = 2;
     epilogue.bias_desc = candidate.inputs[2];
   }
-  if (op.has(3)) {
-    epilogue.residual = 3;
-    epilogue.residual_at = with_three_spatial(candidate.inputs[3]);
+  if (const int added = added_input(op); added >= 0) {
+    epilogue.residual = added;
+    epilogue.residual_at = with_three_spatial(candidate.inputs[size_t(added)]);
   }
 }
 
@@ -76,7 +76,7 @@ Layout channels_last_padded(int rank, int64_t block) {
 
 void complete_conv(const Op& op, Candidate& candidate) {
   if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-  if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
+  place_operands(op, candidate);
 }
 
 std::vector<Candidate> packed_candidates(const Op& op) {

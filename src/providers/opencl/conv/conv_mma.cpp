@@ -127,7 +127,7 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const auto ragged = [&](int64_t channels) {
     return channels > piece && channels * int64_t(size_of(op.in(0).dtype)) % least != 0;
   };
-  const bool from = ragged(tensors.channels()), to = ragged(tensors.out_channels()) && !op.has(3);
+  const bool from = ragged(tensors.channels()), to = ragged(tensors.out_channels()) && added_input(op) < 0;
   const auto add = [&](const Layout& src, const Layout& dst) {
     const Candidate like = base_of(src, dst);
     add_conv_mma(op, device, like, ConvTensors(op, like), out);
@@ -138,6 +138,8 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
+  if (has_steps_before_sum(op))
+    return out.refuse("opencl", concat(op.schema->name, ": matrix units: ", other_post_ops(op)));
   const MmaProblem problem = problem_of(t);
   const auto add = [&](const MmaPlan& plan) {
     Candidate candidate = base;

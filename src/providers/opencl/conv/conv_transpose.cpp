@@ -387,8 +387,7 @@ std::optional<Op> convolution_of(const Op& op) {
   }
   Attributes attributes;
   attributes.set(attr::padding, padding);
-  attributes.take(op.attributes,
-                  {attr::dilation, attr::groups, attr::activation, attr::activation_alpha, attr::activation_beta});
+  attributes.take(op.attributes, {attr::dilation, attr::groups, attr::post_ops});
   Dims weights = op.in(1).shape;
   weights[0] = op.out().shape[1];
   weights[1] = op.in(0).shape[1] / op.attributes[attr::groups];

@@ -14,9 +14,9 @@ MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = candidate.inputs[2];
   }
-  if (op.has(3)) {
-    t.epilogue.residual = 3;
-    t.epilogue.residual_at = as_matrices(as_rows(candidate.inputs[3]));
+  if (const int added = added_input(op); added >= 0) {
+    t.epilogue.residual = added;
+    t.epilogue.residual_at = as_matrices(as_rows(candidate.inputs[size_t(added)]));
   }
   return t;
 }
@@ -24,7 +24,7 @@ MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
 void complete(const Op& op, Candidate& candidate, const Layout& weights) {
   candidate.inputs[1] = op.in(1).with_layout(weights);
   if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-  if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
+  place_operands(op, candidate);
 }
 
 // One for each layout of the activation.

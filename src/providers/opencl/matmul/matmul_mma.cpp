@@ -105,7 +105,7 @@ void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& 
   base.inputs[1] = b.wanted;
   base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
   if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-  if (op.has(3)) base.inputs[3] = base.outputs[0];
+  place_operands(op, base);
   ConvTensors t;
   if (one_product) {
     t.src = as_positions(as_rows(a.seen), transpose_a);
@@ -121,8 +121,8 @@ void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& 
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = base.inputs[2];
   }
-  if (op.has(3)) {
-    t.epilogue.residual = 3;
+  if (const int added = added_input(op); added >= 0) {
+    t.epilogue.residual = added;
     t.epilogue.residual_at = t.dst;
   }
   add_conv_mma(op, device, base, t, out);
@@ -141,7 +141,7 @@ LinearAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
   base.inputs[1] = weight.wanted;
   base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
   if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-  if (op.has(3)) base.inputs[3] = base.outputs[0];
+  place_operands(op, base);
   ConvTensors t;
   t.src = as_positions(as_rows(x.seen));
   t.wei = as_positions(weight.seen);
@@ -150,9 +150,9 @@ LinearAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = base.inputs[2];
   }
-  if (op.has(3)) {
-    t.epilogue.residual = 3;
-    t.epilogue.residual_at = as_positions(as_rows(base.inputs[3]));
+  if (const int added = added_input(op); added >= 0) {
+    t.epilogue.residual = added;
+    t.epilogue.residual_at = as_positions(as_rows(base.inputs[size_t(added)]));
   }
   return {std::move(base), std::move(t)};
 }

@@ -15,7 +15,7 @@ Launch& add_kernel(KernelList& kernel, KernelSource& source, const char* name, c
       .tensor("DST", candidate.outputs[0])
       .tensor("MEAN", candidate.inputs[1])
       .tensor("VAR", candidate.inputs[2]);
-  define_activation(source, op);
+  define_post_ops(source, op);
   if (op.has(3)) source.tensor("WEIGHT", candidate.inputs[3]);
   if (op.has(4)) source.tensor("BIAS", candidate.inputs[4]);
   Launch& launch = kernel.add(source, name).input(0, "SRC").output(0, "DST").input(1, "MEAN").input(2, "VAR");
@@ -149,7 +149,7 @@ void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
       const char* const names[] = {"", "MEAN_DTYPE", "VAR_DTYPE", "WEIGHT_DTYPE", "BIAS_DTYPE"};
       for (int i : {1, 2, 3, 4})
         if (op.has(i)) source.define(names[i], name_of(op.in(i).dtype));
-      define_activation(source, op);
+      define_post_ops(source, op);
       rows.define(source);
       auto kernel = std::make_unique<KernelList>(device);
       Launch& launch = kernel->add(source, "batch_norm_vectors").input(0).output(0);

@@ -2,6 +2,7 @@
 // them, and what they scale.
 #include "ops/normalization.h"
 #include "providers/opencl/addressing/channel_parts.h"
+#include "providers/opencl/program/epilogue.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
@@ -17,33 +18,34 @@ constexpr size_t kMostWhole = size_t(4) << 20;  // bytes
 void define_limits(KernelSource& source, const Limits& limits) { source.define("LIMITED", limits ? 1 : 0); }
 
 std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
-  const Limits limits = Limits::of(op);
   const cl_float eps = cl_float(op.attributes[attr::eps]);
+  const int added = added_input(op);
   KernelSource source("batch_norm/batch_norm_training.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
   source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype)).define("BIAS_DTYPE", name_of(op.in(2).dtype));
   source.define("MEAN_DTYPE", name_of(op.out(1).dtype)).define("VAR_DTYPE", name_of(op.out(2).dtype));
-  define_limits(source, limits);
+  if (added >= 0) source.define("RES_DTYPE", name_of(op.in(added).dtype));
+  define_post_ops(source, op);
   parts.define(source);
-  const auto limited = [&](Launch& launch) {
-    if (limits) launch.scalar(cl_float(limits.low)).scalar(cl_float(limits.high));
+  const auto finished = [&](Launch& launch) {
+    if (added >= 0) launch.input(added);
     parts.over_parts(launch);
   };
   auto kernel = std::make_unique<KernelList>(device);
   if (parts.parts == 1) {
     Launch& all = kernel->add(source, "batch_norm_training_whole").input(0).input(1).input(2);
-    limited(parts.walk(all.output(0).output(1).output(2)).scalar(eps));
+    finished(parts.walk(all.output(0).output(1).output(2)).scalar(eps));
     return kernel;
   }
   parts.over_parts(parts.walk(kernel->add(source, "batch_norm_training_parts").input(0).workspace()));
   if (parts.parts <= kMostJoined) {
     Launch& last = kernel->add(source, "batch_norm_training_joined").input(0).workspace().input(1).input(2);
-    limited(parts.walk(last.output(0).output(1).output(2)).scalar(eps));
+    finished(parts.walk(last.output(0).output(1).output(2)).scalar(eps));
     return kernel;
   }
   Launch& join = kernel->add(source, "batch_norm_training_join").workspace().workspace().input(1).input(2);
   parts.over_channels(parts.walk(join.output(1).output(2)).scalar(eps));
-  limited(parts.walk(kernel->add(source, "batch_norm_training").input(0).output(0).workspace()));
+  finished(parts.walk(kernel->add(source, "batch_norm_training").input(0).output(0).workspace()));
   return kernel;
 }
 
@@ -81,6 +83,20 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, con
   return kernel;
 }
 
+// Whether what is 0 stays so: results in padding.
+bool keeps_padding(const Op& op) {
+  const auto keeps = [](const PostOp& step) {
+    if (step.kind != PostOp::Kind::function) return true;
+    if (const auto limits = Limits::of(step)) return limits->low <= 0 && limits->high >= 0;
+    for (const char* name :
+         {"leaky_relu", "elu", "gelu_erf", "gelu_tanh", "silu", "hardswish", "tanh", "mish", "abs", "neg"})
+      if (step.name == name) return true;
+    return false;
+  };
+  const PostOps& list = post_ops_of(op);
+  return std::all_of(list.begin(), list.end(), keeps);
+}
+
 // Both ops: tensors of the shape of x in one layout, those of channels in their only one.
 void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
                    std::unique_ptr<Kernel> (*prepare)(OpenclDevice&, const Op&, const ChannelParts&)) {
@@ -88,8 +104,7 @@ void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
     add_per_layout(op, name, out, [&](Candidate& candidate) {
       std::optional<ChannelParts> parts = parts_of(candidate);
       if (!parts) return false;
-      const Limits limits = Limits::of(op);
-      if (candidate.inputs[0].has_padding() && (limits.low > 0 || limits.high < 0)) return false;  // it stays 0
+      if (candidate.inputs[0].has_padding() && !keeps_padding(op)) return false;
       for (TensorDesc& input : candidate.inputs)
         if (input.present)
           input = input.with_layout(input.rank() == op.in(0).rank() ? candidate.inputs[0].layout : Layout::plain(1));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/post_ops.h"
 #include "providers/opencl/pointwise/expressions.h"
 #include "providers/opencl/pointwise/pointwise_kernel.h"
 #include "providers/opencl/reduce/reduce_vectors.h"
@@ -190,10 +191,12 @@ void list_binary(const Op& op, OpenclDevice& device, CandidateList& out) {
                       concat(op.schema->name, ": no expression for ", function, " of ", name_of(op.in(0).dtype)));
   Expressions what;
   what.elements = found->second;
-  if (op.attributes.has(attr::activation) && !op.attributes.is_none(attr::activation)) {
-    what.epilogue = op.attributes[attr::activation];
-    what.alpha = op.attributes[attr::activation_alpha];
-    what.beta = op.attributes[attr::activation_beta];
+  const auto post_ops = sum_then_function(op);
+  if (!post_ops) return out.refuse("opencl", concat(op.schema->name, ": ", other_post_ops(op)));
+  if (const PostOp* applied = post_ops->function) {
+    what.epilogue = applied->name;
+    what.alpha = applied->alpha();
+    what.beta = applied->beta();
   }
   list_expressions(op, device, out, what);
 }

@@ -7,6 +7,7 @@
 
 #include "core/files.h"
 #include "providers/opencl/program/embedded_kernels.h"
+#include "providers/opencl/program/epilogue.h"
 #include "providers/opencl/runtime/faults.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/tuning/tuned_table.h"
@@ -122,6 +123,7 @@ class OpenclProvider : public Provider {
     const OpenclList* list = OpTable<OpenclTable, OpenclList>::instance().find(op.schema->kind);
     if (!list)
       return out.refuse(name(), op.schema->name + ": there is no OpenCL kernel for ops of kind " + op.schema->kind);
+    if (!accept_post_ops(op, out)) return;
     const size_t first = out.candidates.size();
     (*list)(op, *target, out);
     if (as_opencl(device)) return;

@@ -1,0 +1,50 @@
+// fuse_longer_post_ops: a function or a sum behind an op's post-ops, in an order that not all kernels take, becomes one
+// more of them, where a kernel of the device costs less with it than the ops cost apart.
+#include <limits>
+
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/post_op_fusion.h"
+
+namespace pl::passes {
+namespace {
+
+// What the fastest way of an op costs on a device; infinite where there is none.
+double cost_of(Context& context, Device& device, const Op& op) {
+  const EntryRef entry = context.catalog().entry(op, device);
+  context.catalog().measure(*entry, Tuning::off);  // estimates
+  return context.catalog().best_ms(*entry).value_or(std::numeric_limits<double>::infinity());
+}
+
+bool costs_less(Rewriter& rewriter, size_t index, const Fused& fused, Context& context, Device& device) {
+  const PostOps list = list_of(rewriter, fused);
+  const Node& first = rewriter.node(size_t(fused.before));
+  if (!first.schema->products || are_fast(list)) return false;  // those are fuse_pointwise's, and fuse_post_ops'
+  Attributes attributes = first.attributes;
+  set_post_ops(attributes, list);
+  std::vector<TensorDesc> inputs;
+  for (ValueId id : fused.inputs)
+    inputs.push_back(id == kNoValue ? TensorDesc()
+                                    : TensorDesc::dense(rewriter.desc(id).dtype, rewriter.shape(id)));
+  const double apart =
+      cost_of(context, device, rewriter.op(size_t(fused.before))) + cost_of(context, device, rewriter.op(index));
+  return cost_of(context, device, make_op(*first.schema, attributes, inputs)) < apart;
+}
+
+}  // namespace
+
+Pass fuse_longer_post_ops(Device* device) {
+  return {"fuse_longer_post_ops",
+          "Makes a function or a sum one more post-op of the op before it, in any order (a sum behind an activation), "
+          "where the device has a kernel that costs less with it than the ops cost apart.  Exact in f32; in narrower "
+          "dtypes one rounding less.",
+          [device](Graph& graph, Context& context) {
+            if (!device) return 0;
+            return fuse_post_ops(graph, [&](Rewriter& rewriter, size_t index, const Fused& fused) {
+              return costs_less(rewriter, index, fused, context, *device);
+            });
+          }};
+}
+
+}  // namespace pl::passes
