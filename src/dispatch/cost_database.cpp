@@ -96,7 +96,9 @@ void CostDatabase::record(const std::string& environment, const std::string& op,
   std::snprintf(number, sizeof number, "%.9g", ms);
   const std::string body = key + '\t' + number;
   std::lock_guard<std::mutex> guard(lock_);
-  costs_[key] = ms;
+  const auto [known, is_new] = costs_.try_emplace(key, ms);
+  if (!is_new && known->second == ms) return;  // the file has it
+  known->second = ms;
   ++generation_;
   if (!path_.empty()) writable_ = append(hex(checksum_of(body)) + '\t' + body + '\n');
 }
