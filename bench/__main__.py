@@ -20,6 +20,7 @@ _ASIDE = {
     "derive_shapes",
     "device_memory",
     "detectors",
+    "dlprimitives",
     "engines",
     "generators",
     "model_files",

@@ -41,7 +41,7 @@ import numpy as np
 
 from pylayout.cli.terminal import Table, ms_text
 
-from . import torchvision_models
+from . import dlprimitives, torchvision_models
 from .record import write
 
 RATE, MOMENTUM, ADAM_RATE = 0.01, 0.9, 1e-4
@@ -273,14 +273,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--inductor", action="store_true", help="on the processor, a peer that compiles for minutes")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="pylayout alone")
     parser.add_argument("--no-compiled", dest="compiled", action="store_false", help="leave torch.compile out")
+    parser.add_argument("--dlprimitives", type=Path, metavar="FILE", help="what its benchmark printed, of this batch")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     options.steps = options.steps or (1 if options.device == "cpu" else 12)
+    theirs = dlprimitives.network_times(options.dlprimitives) if options.dlprimitives else {}
     rows = []
     for network in options.networks:
         for batch in options.batch:
             for math in options.math:
                 rows.append(measure(network, batch, math, options))
+                if (network, "training") in theirs and math == "fp32" and options.optimizer == "adam":
+                    rows[-1]["dlprimitives_ms"] = theirs[network, "training"]
                 print(json.dumps(rows[-1]), flush=True)
     names = list(dict.fromkeys(name for row in rows for name in row["ms"]))
     table = Table(["network", "batch", "math", *names, "ratio", "reorders"])

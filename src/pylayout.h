@@ -434,7 +434,7 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *                             full: every implementation is measured before
  *                             live: other programs compete in the plan's runs on OpenCL devices too.  What has to be
  *                             compiled is compiled on threads of the plan's own, which end with pl_plan_freeze or
- *                             the plan.  PL_ERROR_UNSUPPORTED on NVIDIA's devices: a fault of their driver
+ *                             the plan
  *   seconds=S                 for measuring before the first run (default 60; 0: no limit).  Where it is given,
  *                             tune=auto measures on cpu, too.  Not with tune=live
  *   deterministic=true|false  true: nothing competes in live runs (default false)

@@ -19,6 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 from bench import policies
 from bench.__main__ import _ASIDE, _SHORT, benchmarks
 from bench.choice_quality import cases, summarise
+from bench.dlprimitives import network_times
 from bench.gpu_dlprimitives import Conv, Gemm, into, table_of
 from bench.layers import best, class_of, flops_of
 from bench.networks import judge
@@ -172,3 +173,12 @@ def test_video_networks_as_the_benchmarks_build_them(network, tmp_path, torchvis
 
     assert input_of(network, 2).shape == (2, 3, 16, 112, 112)
     assert relative_error_of_plan(module_of(network), torch.randn(1, 3, 4, 32, 32), tmp_path) < 1e-5
+
+
+def test_times_of_networks_that_dlprimitives_printed(tmp_path):
+    printed = tmp_path / "nets.txt"
+    printed.write_text(
+        "== alexnet infer\nTOT time per batch:  3.074 ms\n== alexnet train adam\nFWD time per batch:  3.400 ms\n"
+        "BWD time per batch:  6.232 ms\nTOT time per batch:  9.632 ms\n== vgg16 train sgd\n"
+    )
+    assert network_times(printed) == {("alexnet", "inference"): 3.074, ("alexnet", "training"): 9.632}

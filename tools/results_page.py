@@ -136,17 +136,26 @@ def training_table(record: Record) -> Table:
     """A row a network, with each engine's time of a step; a mean for each mode of math."""
     engines = list(dict.fromkeys(name for row in record["rows"] for name in row["ms"]))
     head = ["network", "batch", "math", "optimizer", *(f"{name.replace('torch', 'PyTorch')}, ms" for name in engines)]
+    older = [row for row in record["rows"] if "dlprimitives_ms" in row]  # in fp32
+    more = ["dlprimitives, ms", "times as fast"] if older else []
     rows = [
         [row["network"], str(row["batch"]), row["math"], row.get("optimizer", "")]
         + [number(row["ms"].get(name)) for name in engines]
         + [ratio(row.get("ratio"))]
+        + ([number(row.get("dlprimitives_ms")), ratio(times_dlprimitives(row))] if more else [])
         for row in record["rows"]
     ]
     of_groups = groups(record)
     for name, ratios in of_groups.items():
         of = f" of {name}" if len(of_groups) > 1 else ""
-        rows.append([f"geometric mean{of}", *[""] * (len(head) - 1), f"**{ratio(mean(ratios))}**"])
-    return [*head, "ratio"], rows
+        rows.append([f"geometric mean{of}", *[""] * (len(head) - 1), f"**{ratio(mean(ratios))}**", *[""] * len(more)])
+    if more:
+        rows[len(record["rows"])][-1] = f"**{ratio(mean([times_dlprimitives(row) for row in older]))}**"
+    return [*head, "ratio", *more], rows
+
+
+def times_dlprimitives(row: Any) -> Any:
+    return row["dlprimitives_ms"] / row["ms"]["pylayout"] if "dlprimitives_ms" in row else None
 
 
 def gpu_table(record: Record) -> Table:

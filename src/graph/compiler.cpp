@@ -441,11 +441,6 @@ void Plan::Compiler::simplify_graph() {
 
 void Plan::Compiler::compile() {
   plan_.home_ = &choose_home();
-  if (options_.live) {
-    const std::string refusal = plan_.home_->live_refusal();
-    require(refusal.empty(), Code::unsupported, "compile: tune is \"live\", which ", plan_.home_->name(),
-            " cannot do (", refusal, "); expected auto, off or full");
-  }
   plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
   simplify_graph();
   const bool automatic = options_.tuning == Tuning::automatic && !further_;

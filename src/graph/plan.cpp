@@ -355,17 +355,19 @@ External Plan::place_update(States& states, size_t state, const TensorDesc& form
 }
 
 // Whether a result can be written where it is wanted: in this form, and where no input and no other result lies.
-bool Plan::is_straight(const Tensor& destination, const TensorDesc& form, const std::vector<TensorRef>& given,
-                       const std::vector<TensorRef>& results) const {
-  const auto apart = [&](const TensorRef& other) { return other->buffer() != destination.buffer(); };
+bool Plan::is_straight(const Tensor& destination, const TensorDesc& form,
+                       const std::vector<const Buffer*>& taken) const {
   return &destination.device() == home_ && same_memory(destination.desc(), form) &&
-         std::all_of(given.begin(), given.end(), apart) && std::all_of(results.begin(), results.end(), apart);
+         std::find(taken.begin(), taken.end(), destination.buffer().get()) == taken.end();
 }
 
 std::vector<External> Plan::place_outputs(const Body& body, States& states, const std::vector<TensorRef>& destinations,
                                           const std::vector<TensorRef>& given, std::vector<TensorRef>& results) const {
   results.clear();
   std::vector<External> out;
+  std::vector<const Buffer*> taken;  // side by side: hundreds of results are each held against hundreds of inputs
+  taken.reserve(given.size() + body.output_forms.size());
+  for (const TensorRef& tensor : given) taken.push_back(tensor->buffer().get());
   for (size_t at = 0; at < body.output_forms.size(); ++at) {
     const TensorDesc& form = body.output_forms[at];
     if (const int32_t state = graph_.outputs()[at].kept; state >= 0) {
@@ -378,9 +380,10 @@ std::vector<External> Plan::place_outputs(const Body& body, States& states, cons
       const TensorDesc& target = destinations[i]->desc();
       require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
               graph_.outputs()[at].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
-      if (is_straight(*destinations[i], form, given, results)) result = destinations[i];
+      if (is_straight(*destinations[i], form, taken)) result = destinations[i];
     }
     if (!result) result = Tensor::allocate(*home_, form);
+    taken.push_back(result->buffer().get());
     out.push_back({result->buffer().get(), 0});
     results.push_back(std::move(result));
   }

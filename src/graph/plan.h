@@ -165,8 +165,7 @@ class Plan {
   std::vector<External> place_outputs(const Body& body, States& states, const std::vector<TensorRef>& destinations,
                                       const std::vector<TensorRef>& given, std::vector<TensorRef>& results) const;
   External place_update(States& states, size_t state, const TensorDesc& form, bool in_place) const;
-  bool is_straight(const Tensor& destination, const TensorDesc& form, const std::vector<TensorRef>& given,
-                   const std::vector<TensorRef>& results) const;
+  bool is_straight(const Tensor& destination, const TensorDesc& form, const std::vector<const Buffer*>& taken) const;
   void take_updates(States& states) const;
   // Moves results to where they are wanted.
   void deliver(std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);

@@ -52,6 +52,10 @@ def test_inference_is_one_plan(name):
     assert graph.partitions == 1 and not graph.left, str(graph)
 
 
+# That of older versions reads the offsets, which no compiler can trace.
+@pytest.mark.skipif(
+    not hasattr(torch.ops.transformers, "grouped_mm_fallback_backward"), reason="the gradient is no op of transformers"
+)
 @pytest.mark.parametrize("name", [*DIFFERENT, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_training_is_a_plan_each_way(name):
     model, ids = network(name).train(), tokens()
@@ -81,7 +85,12 @@ class Logits(torch.nn.Module):
 def test_an_exported_one_takes_any_length(name, tmp_path):
     model = Logits(network(name).eval())
     length = torch.export.Dim("length", min=2, max=32)
-    plan = pl.compile(model, (tokens(7),), dynamic=({1: length},))
+    try:
+        plan = pl.compile(model, (tokens(7),), dynamic=({1: length},))
+    except torch._dynamo.exc.UserError:
+        if torch.__version__ >= "2.13":
+            raise
+        pytest.skip("this PyTorch exports it for one length alone")
     plan.save(tmp_path / "mixture.plan")
     loaded = pl.load_plan(tmp_path / "mixture.plan")
     for run in (plan, loaded):

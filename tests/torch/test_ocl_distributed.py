@@ -71,6 +71,8 @@ torch.set_num_threads(1)
 device, compiled = sys.argv[1], sys.argv[2] == "compiled"
 kind = torch.device(device).type
 torch.distributed.init_process_group("gloo" if kind == "cpu" else "ocl")
+if kind == "ocl":
+    torch.ocl.set_device(device)  # else the mesh takes the device of the process's number, where there are several
 rank, mesh = torch.distributed.get_rank(), init_device_mesh(kind, (2,))
 
 

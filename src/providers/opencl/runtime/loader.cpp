@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 
+#include "providers/opencl/runtime/calls_in_turn.h"
 #include "providers/opencl/runtime/objects.h"
 
 namespace pl::opencl {
@@ -137,6 +138,7 @@ size_t add_platforms(const Api& cl, Libraries& out) {
     bool known = false;
     for (const Platform& other : out.platforms)
       known |= other.id == id || (other.name == platform.name && other.version == platform.version);
+    if (platform.name.find("NVIDIA") == 0) platform.cl = calls_in_turn(cl);
     if (!known) out.platforms.push_back(platform);
   }
   return count;

@@ -6,7 +6,7 @@
 
 #include "core/threads.h"
 #include "providers/opencl/program/sources.h"
-#include "providers/opencl/runtime/faults.h"
+#include "providers/opencl/runtime/calls_in_turn.h"
 #include "providers/opencl/runtime/opencl_session.h"
 #include "providers/opencl/runtime/place_kernels.h"
 #include "providers/opencl/runtime/timings.h"
@@ -196,8 +196,8 @@ int OpenclDevice::builders() const {
   return capabilities_.nvidia ? std::max(3, session_->compilers.limit() + 1) : Device::builders();
 }
 
-std::string OpenclDevice::live_refusal() const {
-  return capabilities().nvidia ? kMeasuringBeside.str() : std::string();
+std::shared_ptr<void> OpenclDevice::several_threads() {
+  return capabilities_.nvidia ? std::make_shared<PolledWaits>() : nullptr;
 }
 std::string OpenclDevice::fingerprint() const { return "opencl|" + session_->fingerprint; }
 
