@@ -115,6 +115,7 @@ class Plan::Compiler {
                                                          const std::set<EntryRef>& strided) const;
   std::map<EntryRef, std::vector<size_t>> likely_ways(Variant& variant);
   void measure_ops(Variant& variant, double seconds);
+  void ask_tables(std::vector<NodeStates>& nodes);
   void correct_estimates(std::vector<NodeStates>& nodes);
   // Has the kernels of an assignment's ops built on other threads meanwhile.
   void build_ahead(const Variant& variant, const Assignment& assignment);
