@@ -16,6 +16,7 @@ lies there is measured again.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shlex
@@ -89,7 +90,7 @@ def joined(runs: list[Costs], agree: float) -> tuple[Costs, dict[str, int]]:
     for op in sorted(set.intersection(*(set(run.times) for run in runs))):
         each = [run.times[op] for run in runs]
         common = set.intersection(*map(set, each))
-        if len(common) < 2:
+        if not common:
             continue
         choices = [min(common, key=times.__getitem__) for times in each]
         # What a choice costs beside the best of every run.
@@ -103,12 +104,22 @@ def joined(runs: list[Costs], agree: float) -> tuple[Costs, dict[str, int]]:
     return result, counts
 
 
-def plan_here(model: str, device: str, math: str, seconds: float, sizes: dict[str, int]) -> None:
+class _Measured(Exception):
+    pass
+
+
+def plan_here(model: str, device: str, math: str, seconds: float, sizes: dict[str, int], quick: bool) -> None:
     """In a process of its own: measures what a plan of the model needs."""
     import pylayout as pl
 
+    def progress(stage: str, fraction: float) -> None:
+        if quick and stage == "refining":
+            raise _Measured
+
     pl.configure(cost_tables=False)
-    pl.compile(model, device=device, math=math, seconds=seconds, **({"sizes": sizes} if sizes else {}))
+    options = {"sizes": sizes} if sizes else {}
+    with contextlib.suppress(_Measured):
+        pl.compile(model, device=device, math=math, seconds=seconds, progress=progress, **options)
 
 
 def export_here(device: str, threads: int, target: str) -> None:
@@ -119,7 +130,10 @@ def export_here(device: str, threads: int, target: str) -> None:
 
 def in_process(cache: Path, action: dict[str, Any]) -> None:
     command = [sys.executable, "-m", "bench.cost_tables", "--worker", json.dumps(action)]
-    subprocess.run(command, env={**os.environ, "PYLAYOUT_CACHE_DIR": str(cache)}, check=True)
+    environment = {**os.environ, "PYLAYOUT_CACHE_DIR": str(cache)}
+    if action["device"] == "cpu":
+        environment["PYLAYOUT_OPENCL"] = "none"  # whose kernels on the processor are another machine's business
+    subprocess.run(command, env=environment, check=True)
 
 
 def model_of(network: str, batch: int, folder: Path) -> Path:
@@ -150,7 +164,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Path]:
                     continue
                 begin = time.perf_counter()
                 action = {"model": str(model), "device": options.device, "math": math, "seconds": options.seconds}
-                in_process(cache, {**action, "sizes": options.sizes})
+                in_process(cache, {**action, "sizes": options.sizes, "quick": options.quick})
                 done.touch()
                 took = time.perf_counter() - begin
                 print(f"run {run + 1}: {model.stem} in {math}: {took:.0f} s, load {os.getloadavg()[0]:.1f}", flush=True)
@@ -169,6 +183,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--math", nargs="+", default=["fp32"], choices=["fp32", "tf32", "fp16", "bf16"])
     parser.add_argument("--sizes", type=json.loads, default={}, help='of named axes of files, as {"batch": 1}')
     parser.add_argument("--seconds", type=float, default=60, help="for each plan (default 60)")
+    parser.add_argument("--quick", action="store_true", help="of models of one image: no contests once all is measured")
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--agree", type=float, default=1.15, help="default 1.15")
     parser.add_argument("--out", metavar="FILE.costs", help="default: no table is written")

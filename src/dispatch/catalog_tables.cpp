@@ -223,17 +223,19 @@ std::string Catalog::cost_table(const Device& device, int threads) const {
   std::map<std::string, std::map<std::string, double>> times;
   std::string versions;
   for (const Provider* provider : machine_.providers_of(device)) {
-    versions += (versions.empty() ? "" : ", ") + provider->name() + " " + provider->version();
+    bool any = false;
     for (const CostDatabase::Record& record : costs_.records(environment(device, provider->name(), threads), "")) {
       if (!is_candidate(record.candidate) || !(record.ms > 0)) continue;
       const std::string within = "within ";
       const bool inside = record.candidate.compare(0, within.size(), within) == 0;
       auto& candidates = times[record.op];
+      any = true;
       if (inside)
         candidates.emplace(record.candidate.substr(within.size()), record.ms);
       else
         candidates[record.candidate] = record.ms;
     }
+    if (any) versions += (versions.empty() ? "" : ", ") + provider->name() + " " + provider->version();
   }
   char day[16];
   const std::time_t now = std::time(nullptr);

@@ -169,7 +169,6 @@ std::string CostTable::write(const CostClass& device_class, const About& about,
   std::map<std::string, size_t> numbers;
   std::string ways, ops;
   for (const auto& [op, candidates] : times) {
-    if (candidates.size() < 2) continue;
     double least = std::numeric_limits<double>::infinity();
     for (const auto& [candidate, ms] : candidates) least = std::min(least, ms);
     if (!(least > 0)) continue;

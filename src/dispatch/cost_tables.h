@@ -47,8 +47,7 @@ class CostTable {
 
   // Null where the text is no table.
   static std::shared_ptr<const CostTable> parse(std::string text, std::string path);
-  // The text of a table: `times` in ms, by op and candidate.  Ops with one candidate are left out, as are candidates so
-  // slow that nobody takes them.
+  // The text of a table: `times` in ms, by op and candidate.  Candidates so slow that nobody takes them are left out.
   static std::string write(const CostClass& device_class, const About& about,
                            const std::map<std::string, std::map<std::string, double>>& times);
   CostTable(const CostTable&) = delete;

@@ -80,9 +80,11 @@ class Hogs {
   explicit Hogs(int count) {
     for (int i = 0; i < count; ++i) {
       const pid_t child = fork();
-      if (child == 0)
+      if (child == 0) {
+        alarm(30);  // its end, should its parent have ended before
         for (volatile unsigned counter = 0;; counter = counter + 1) {
         }
+      }
       REQUIRE(child > 0);
       children_.push_back(child);
     }
