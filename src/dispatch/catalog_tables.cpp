@@ -87,7 +87,7 @@ void Catalog::apply_table(Entry& entry) {
 }
 
 // How many times as long as the table says this machine takes, by probes most of which agree with it; 0: they do not;
-// nothing where there are too few.
+// nothing where there are too few, or other programs disturb them.
 std::optional<double> Catalog::probe(const CostTable& table, const std::vector<EntryRef>& entries,
                                      Builders* builders) {
   struct Probe {
@@ -136,25 +136,36 @@ std::optional<double> Catalog::probe(const CostTable& table, const std::vector<E
   if (builders)
     for (const Probe& probe : probes)
       for (size_t way : to_measure(probe)) builders->add(probe.entry, way);
-  size_t taken = 0, agree = 0;
-  double log_speed = 0;
+  size_t differ = 0, disturbed = 0;
+  std::vector<double> speeds;  // by those that agree
   for (const Probe& probe : probes) {
     MeasureOptions options;
     options.seconds = kProbeSeconds;
     options.give_up_ratio = INFINITY;
     const std::vector<size_t> ways = to_measure(probe);
     if (builders && !builders->wait(probe.entry, ways, std::chrono::steady_clock::now() + kProbeCompiles)) continue;
+    const auto since = Load::Clock::now();
     if (!ways.empty()) measure(*probe.entry, {probe.fast, probe.slow}, options);
     const Way &fast = probe.entry->ways[probe.fast], &slow = probe.entry->ways[probe.slow];
     if (!fast.measured || !slow.measured) continue;
     const double apart = slow.ms / fast.ms;
-    ++taken;
-    if (apart < kOrdered || apart > kOff * probe.apart || apart < probe.apart / kOff) continue;
-    ++agree;
-    log_speed += std::log(fast.ms / probe.table_ms);
+    if (apart >= kOrdered && apart <= kOff * probe.apart && apart >= probe.apart / kOff) {
+      speeds.push_back(fast.ms / probe.table_ms);
+    } else if (!ways.empty() && was_disturbed(*probe.entry->device, probe.entry->threads, since)) {
+      ++disturbed;  // other programs rarely make two times agree, but often differ
+    } else {
+      ++differ;
+    }
   }
+  const double taken = double(speeds.size() + differ + disturbed);
   if (taken < kLeastProbes) return std::nullopt;
-  return double(agree) >= kBelieved * double(taken) ? std::exp(log_speed / double(agree)) : 0;
+  if (double(speeds.size()) >= kBelieved * taken) {
+    const auto middle = speeds.begin() + long(speeds.size() / 2);
+    std::nth_element(speeds.begin(), middle, speeds.end());
+    return *middle;
+  }
+  if (double(differ) > (1 - kBelieved) * taken) return 0;
+  return std::nullopt;
 }
 
 std::string Catalog::belief_key(const CostTable& table) const {
