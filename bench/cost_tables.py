@@ -6,11 +6,11 @@
 
 Every network is planned in a process of its own, with candidates measured, all of them into one cost database; and that
 --runs times, each into a database of its own (default 2). The table takes the lesser time of each candidate, for what
-disturbs makes a run longer. Ops whose runs disagree, each run's choice being slower in the other by more than
---agree, are left out; how many they are says how quiet the machine was. On `cpu` a table is written for each number of
-threads that plans measured, `-2-threads` and so on put into the file's name. Its "about" lines say machine, versions,
-day and command. --keep FOLDER keeps databases and model files: a run that was cut short goes on there, and nothing that
-lies there is measured again.
+disturbs makes a run longer; what other programs disturbed is in no run. Ops whose runs disagree, a run's choice being
+slower in another by more than --agree times, are left out; how many they are says how quiet the machine was. On `cpu` a
+table is written for each number of threads that plans measured, `-2-threads` and so on put into the file's name. Its
+"about" lines say machine, versions, day and command. --keep FOLDER keeps databases and model files: a run that was cut
+short goes on there, and nothing that lies there is measured again.
 """
 
 from __future__ import annotations
@@ -86,21 +86,22 @@ class Costs:
 def joined(runs: list[Costs], agree: float) -> tuple[Costs, dict[str, int]]:
     """What several runs measured, and how many ops they agree on."""
     result = Costs(runs[0].device_class, list(runs[0].about))
-    counts = {"ops": 0, "same_choice": 0, "left_out": 0}
-    for op in sorted(set.intersection(*(set(run.times) for run in runs))):
-        each = [run.times[op] for run in runs]
+    counts = {"compared": 0, "same_choice": 0, "left_out": 0}
+    for op in sorted(set.union(*(set(run.times) for run in runs))):
+        each = [run.times[op] for run in runs if op in run.times]  # a run has none that other programs disturbed
         common = set.intersection(*map(set, each))
-        if not common:
-            continue
-        choices = [min(common, key=times.__getitem__) for times in each]
-        # What a choice costs beside the best of every run.
-        loss = max(times[choice] / min(times[way] for way in common) for times in each for choice in choices)
-        counts["ops"] += 1
-        counts["same_choice"] += len(set(choices)) == 1
-        if loss > agree:
-            counts["left_out"] += 1
-            continue
-        result.times[op] = {way: min(times[way] for times in each) for way in common}
+        if len(each) > 1 and common:
+            choices = [min(common, key=times.__getitem__) for times in each]
+            # What a choice costs beside the best of every run.
+            loss = max(times[choice] / min(times[way] for way in common) for times in each for choice in choices)
+            counts["compared"] += 1
+            counts["same_choice"] += len(set(choices)) == 1
+            if loss > agree:
+                counts["left_out"] += 1
+                continue
+        result.times[op] = {
+            way: min(times[way] for times in each if way in times) for way in set.union(*map(set, each))
+        }
     return result, counts
 
 
@@ -185,7 +186,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=60, help="for each plan (default 60)")
     parser.add_argument("--quick", action="store_true", help="of models of one image: no contests once all is measured")
     parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--agree", type=float, default=1.15, help="default 1.15")
+    parser.add_argument("--agree", type=float, default=1.5, help="default 1.5")
     parser.add_argument("--out", metavar="FILE.costs", help="default: no table is written")
     parser.add_argument("--keep", metavar="FOLDER")
     parser.add_argument("--json", metavar="FILE")
@@ -196,7 +197,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     out, rows = Path(options.out or "table.costs"), []
     words = sys.argv[1:] if arguments is None else arguments
-    table = Table(("table", "ops", "in both runs", "the same choice", "left out", "bytes"), ("ops", "bytes"))
+    table = Table(("table", "ops", "compared", "the same choice", "left out", "bytes"), ("ops", "bytes"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.keep or temporary)
         folder.mkdir(parents=True, exist_ok=True)

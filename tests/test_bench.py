@@ -69,7 +69,7 @@ def test_summary_counts_what_is_within_five_percent():
     }
 
 
-def test_a_table_of_costs_holds_what_two_runs_agree_on():
+def test_a_table_of_costs_leaves_out_what_two_runs_disagree_on():
     first = Costs(["cpu|avx2", "2"], [["machine", "one"]])
     first.times = {
         "same": {"a": 1.0, "b": 2.0, "c": 9.0},
@@ -79,9 +79,13 @@ def test_a_table_of_costs_holds_what_two_runs_agree_on():
     }
     second = Costs(["cpu|avx2", "2"])
     second.times = {"same": {"a": 1.2, "b": 1.5}, "near": {"a": 1.1, "b": 1.0}, "apart": {"a": 2.0, "b": 1.0}}
-    table, counts = joined([first, second], 1.15)
-    assert table.times == {"same": {"a": 1.0, "b": 1.5}, "near": {"a": 1.0, "b": 1.0}}
-    assert counts == {"ops": 3, "same_choice": 1, "left_out": 1}
+    table, counts = joined([first, second], 1.5)
+    assert table.times == {
+        "same": {"a": 1.0, "b": 1.5, "c": 9.0},
+        "near": {"a": 1.0, "b": 1.0},
+        "alone": {"a": 1.0, "b": 3.0},
+    }
+    assert counts == {"compared": 3, "same_choice": 1, "left_out": 1}
     again = Costs.parse(table.text())
     assert (again.times, again.device_class, again.about) == (table.times, ["cpu|avx2", "2"], [["machine", "one"]])
     assert again.text() == table.text()
