@@ -231,6 +231,26 @@ def test_damaged_lines_are_skipped_and_counted(tmp_path, fresh, measured, untold
     assert found["imported"]["damaged"] == len(damaged) and found["imported"]["candidates"] == len(lines)
 
 
+def test_a_table_says_what_candidates_take_within_programs(there, tmp_path):
+    """Where it is known; of the others what they took alone, times what those took more that are known both ways."""
+    cache = copied(there, tmp_path / "cache")
+    path = cache / "costs-1.log"
+    lines = [line.split("\t")[1:] for line in path.read_text().splitlines()]
+    op = op_of(run(copied(cache, tmp_path / "before"), tune="off")["table"], "conv2")
+    alone = {line[2]: float(line[3]) for line in lines if line[1] == op}
+    first = min(alone, key=alone.__getitem__)
+    environment = next(line[0] for line in lines if line[1:3] == [op, first])
+    for name, ms in ((f"within {first}", 4 * alone[first]), ("within host/new/abcd,Abcd16a>abcd", 0.2)):
+        body = "\t".join([environment, op, name, f"{ms:.9g}"])
+        with path.open("a") as file:
+            file.write(f"{checksum(body)}\t{body}\n")
+    table = run(cache, tune="off")["table"]
+    (least,) = [float(line.split("\t")[1]) for line in table.splitlines() if line.startswith(op + "\t")]
+    found = {way: least * float(ratio) for text, way, ratio in rows(table)[1] if text == op}
+    expected = {way: 4 * ms for way, ms in alone.items()} | {"host/new/abcd,Abcd16a>abcd": 0.2}
+    assert least == 0.2 and found == pytest.approx(expected, rel=0.01)
+
+
 def test_a_table_of_more_threads_serves_too(tmp_path, fresh, measured, untold):
     """One of a number that is far away is not looked at."""
     table, candidate = other_choice(measured["table"], op_of(measured["table"], "conv2"), untold["conv2"])

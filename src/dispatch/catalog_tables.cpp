@@ -230,24 +230,47 @@ void Catalog::forget_tables() {
   tables_.forget();
 }
 
+namespace {
+
+// What an op's candidates take within programs, where some ran there: of the others what they took alone, times what
+// those took more within.
+std::map<std::string, double> within_programs(std::map<std::string, double> alone,
+                                              const std::map<std::string, double>& within) {
+  double log_ratio = 0;
+  int count = 0;
+  for (const auto& [candidate, ms] : within)
+    if (const auto known = alone.find(candidate); known != alone.end()) {
+      log_ratio += std::log(ms / known->second);
+      ++count;
+    }
+  const double more = count ? std::max(1.0, std::exp(log_ratio / count)) : 1;
+  for (auto& [candidate, ms] : alone) ms *= more;
+  for (const auto& [candidate, ms] : within) alone[candidate] = ms;
+  return alone;
+}
+
+}  // namespace
+
 std::string Catalog::cost_table(const Device& device, int threads) const {
-  std::map<std::string, std::map<std::string, double>> times;
+  std::map<std::string, std::map<std::string, double>> alone, within;  // by op and candidate
+  const std::string mark = "within ";
   std::string versions;
   for (const Provider* provider : machine_.providers_of(device)) {
     bool any = false;
     for (const CostDatabase::Record& record : costs_.records(environment(device, provider->name(), threads), "")) {
       if (!is_candidate(record.candidate) || !(record.ms > 0)) continue;
-      const std::string within = "within ";
-      const bool inside = record.candidate.compare(0, within.size(), within) == 0;
-      auto& candidates = times[record.op];
       any = true;
-      if (inside)
-        candidates.emplace(record.candidate.substr(within.size()), record.ms);
+      if (record.candidate.compare(0, mark.size(), mark) == 0)
+        within[record.op][record.candidate.substr(mark.size())] = record.ms;
       else
-        candidates[record.candidate] = record.ms;
+        alone[record.op][record.candidate] = record.ms;
     }
     if (any) versions += (versions.empty() ? "" : ", ") + provider->name() + " " + provider->version();
   }
+  std::map<std::string, std::map<std::string, double>> times;
+  for (auto* each : {&alone, &within})
+    for (const auto& [op, candidates] : *each)
+      if (!times.count(op)) times[op] = within_programs(alone[op], within[op]);
   char day[16];
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

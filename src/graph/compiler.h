@@ -126,6 +126,7 @@ class Plan::Compiler {
   void add_uniform(Variant& variant, std::vector<Contestant>& list, const char* layout);
   void add_siblings(Variant& variant, std::vector<Contestant>& list, const Assignment& of);
   void run_rounds(Variant& variant, std::vector<Contestant>& list);
+  void note_costs(const std::vector<Contestant>& list) const;
   void learn(Variant& variant, const std::vector<Contestant>& list);
   size_t winner_of(const std::vector<Contestant>& list) const;
   void note_times(Variant& variant, const Contestant& winner) const;
