@@ -159,8 +159,8 @@ class Catalog {
   // Estimates the unmeasured ways of these entries anew, by how far the model was off at measured ones: of the same
   // implementation and type, else of the same op and type.  Never below the model.
   void correct_estimates(const std::vector<EntryRef>& entries);
-  // Finds out whether a table of the entries' devices is to be believed, where it is not known: by measuring two ways of
-  // a few of the entries.  If so, it prices what was not measured, here and in entries made later.  `builders`: has
+  // Finds out whether a table of the entries' devices is to be believed, where it is not known: by measuring two ways
+  // of a few of the entries.  If so, it prices what was not measured, here and in entries made later.  `builders`: has
   // kernels compiled for that where they have to be; null: only those ways are looked at that need none, or were
   // measured before.
   void check_tables(const std::vector<EntryRef>& entries, Builders* builders = nullptr);
@@ -236,8 +236,8 @@ class Catalog {
   void refuse_wrong(Way& way, double error);
   std::vector<Witness> witnesses(Entry& entry);
   struct Belief {
-    CostTableRef table;   // null: none is believed
-    double speed = 1;     // times what the table says, this machine takes
+    CostTableRef table;    // null: none is believed
+    double speed = 1;      // times what the table says, this machine takes
     bool decided = false;  // no table is tried any more
   };
   void apply_table(Entry& entry);

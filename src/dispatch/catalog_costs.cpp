@@ -18,12 +18,12 @@ namespace {
 // was measured while other programs had the processors.
 constexpr const char *kWrong = "wrong ", *kBusy = "busy ";
 
-// Processors that others take, from which on a measurement is marked, and up to which it is worth being made again: what
-// a system does by itself stays below the latter, one busy program is above the former.
+// Processors that others take, from which on a measurement is marked, and up to which it is worth being made again:
+// what a system does by itself stays below the latter, one busy program is above the former.
 constexpr double kDisturbed = 0.3, kQuiet = 0.15;
 
-// What is measured where it matters: ways whose cost is within this of the least.  A machine of the same class says more
-// than an estimate does.
+// What is measured where it matters: ways whose cost is within this of the least.  A machine of the same class says
+// more than an estimate does.
 constexpr double kReachOfEstimates = 2, kReachOfTabled = 1.25;
 
 // What a prepared kernel holds in memory: the primitive of a convolution (oneDNN 3.2).

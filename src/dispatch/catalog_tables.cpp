@@ -93,7 +93,7 @@ std::optional<double> Catalog::probe(const CostTable& table, const std::vector<E
   struct Probe {
     EntryRef entry;
     size_t fast = 0, slow = 0;
-    double apart = 0;            // by the table
+    double apart = 0;             // by the table
     double ms = 0, table_ms = 0;  // of the fast one: by estimate, by the table
   };
   std::vector<Probe> probes;

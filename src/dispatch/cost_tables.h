@@ -1,7 +1,7 @@
 // Cost tables: what candidates cost on machines like this one, as a prior.
 //
-// A table holds for each op what its fastest candidate took on one machine, and the ratio of each candidate to that.  It
-// is used on machines of its class, or of one near to it: those of the same kind of device, with the same vector
+// A table holds for each op what its fastest candidate took on one machine, and the ratio of each candidate to that.
+// It is used on machines of its class, or of one near to it: those of the same kind of device, with the same vector
 // extensions or name, and a like number of threads, whatever their clocks, memory and versions.  What it says stands
 // between a time that was measured here and an estimate.
 //
@@ -58,7 +58,7 @@ class CostTable {
   const About& about() const { return about_; }
   size_t ops() const { return places_.size(); }
   size_t candidates() const { return candidates_; }
-  size_t damaged() const { return damaged_; }                    // lines that are none of these
+  size_t damaged() const { return damaged_; }                // lines that are none of these
   const std::string& identity() const { return identity_; }  // a hash of its text
 
   struct Costs {

@@ -39,7 +39,8 @@ class Machine {
 
   Interrupt& interrupt() { return interrupt_; }  // polled by all that measures, searches or compiles
   Load& load() { return *load_; }                // of other programs
-  void set_load(std::unique_ptr<Load> load) { load_ = std::move(load); }  // before anything is measured
+  // Before anything is measured.
+  void set_load(std::unique_ptr<Load> load) { load_ = std::move(load); }
 
  protected:
   ContextOptions options_;
