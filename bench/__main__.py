@@ -35,6 +35,8 @@ _ASIDE = {
 }
 _SHORT = {
     "choice_quality": ["--every", "5"],
+    "cost_tables": ["squeezenet1_0", "--runs", "1", "--seconds", "10"],
+    "first_plans": ["squeezenet1_0", "--rounds", "5", "--seconds", "10"],
     "gpu": ["--batch", "4", "--rounds", "3"],
     "gpu_memory": ["--rounds", "3"],
     "policies": ["--processes", "1", "--seconds", "5"],

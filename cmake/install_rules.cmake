@@ -26,6 +26,8 @@ install(TARGETS pylayout EXPORT pylayout
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT embed NAMELINK_COMPONENT embed)
 install(TARGETS pylayout_compiler RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/pylayout COMPONENT embed)
 install(FILES src/pylayout.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT embed)
+# Tables of costs, which the package holds as they are (src/dispatch/cost_tables.cpp looks in both places).
+install(DIRECTORY pylayout/costs DESTINATION ${CMAKE_INSTALL_LIBDIR}/pylayout COMPONENT embed FILES_MATCHING PATTERN "*.costs")
 
 set(pl_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pylayout)
 install(EXPORT pylayout NAMESPACE pylayout:: DESTINATION ${pl_package_dir} FILE pylayout-config.cmake COMPONENT embed)

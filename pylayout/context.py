@@ -71,22 +71,22 @@ def handle() -> Any:
 
 def configure(**options: Any) -> None:
     """Set how the library works: `threads`, `tune`, `math`; before the first op or tensor also `cache_dir`, `opencl`,
-    `choice_memory`.
+    `choice_memory`, `cost_tables`.
 
     threads: int, for ops on `cpu`. tune: "auto" (measure where it matters), "off" or "full" (every candidate).
     math: "fp32" (default); "tf32" lets matrix units round the factors of f32 products to 11 bits; "fp16" and "bf16"
     also let plans hold values so, where the device gains by it.
     cache_dir: where measured costs and compiled kernels are kept. opencl: False leaves OpenCL devices alone.
     choice_memory: bytes that choices and prepared kernels of calls may take (default 256 MiB); the least recently used
-    are let go, and made again when they are needed.
+    are let go, and made again when they are needed. cost_tables: False leaves alone what other machines measured.
 
-    Raises InvalidArgumentError for an unknown option, a bad value, or a late `cache_dir`, `opencl` or
-    `choice_memory`.
+    Raises InvalidArgumentError for an unknown option, a bad value, or a late `cache_dir`, `opencl`, `choice_memory` or
+    `cost_tables`.
 
     >>> import pylayout as pl
     >>> pl.configure(threads=2)
     """
-    late_options = {"cache_dir", "opencl", "choice_memory"}
+    late_options = {"cache_dir", "opencl", "choice_memory", "cost_tables"}
     known = {"threads", "tune", "math", *late_options}
     for key in options:
         if key not in known:

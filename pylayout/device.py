@@ -173,10 +173,10 @@ def clear_costs() -> None:
     check(lib.pl_costs_clear(handle()))
 
 
-def export_costs(device: Any = "cpu") -> str:
-    """What was measured on a device, as a table for other machines of its class."""
+def export_costs(device: Any = "cpu", threads: int = 0) -> str:
+    """What was measured on a device, as a table for other machines of its class; `threads`: of ops on `cpu`."""
     text = ffi.new("char **")
-    check(lib.pl_costs_export(handle(), _name(device), text))
+    check(lib.pl_costs_export(handle(), _name(device), threads, text))
     try:
         return str(ffi.string(text[0]).decode())
     finally:

@@ -125,6 +125,7 @@ PL_API pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t 
  *                             says
  *   choice_memory=N           bytes that choices and prepared kernels of calls may take (default 268435456); the least
  *                             recently used are let go, and made again when they are needed
+ *   cost_tables=true|false    whether costs that other machines measured may serve as a prior (default true)
  *   opencl=true|false         whether to look for OpenCL devices (default true)
  *   onednn=true|false         whether oneDNN's implementations are candidates (default true)
  *   host=true|false           whether the library's own for the CPU are (default true) */
@@ -510,16 +511,19 @@ PL_API pl_status pl_profile_stop(pl_context context, char** json);
 
 /* ---- measured costs ---- */
 
-/* The cost database: {"path", "records", "environments", "stale", "damaged", "writable", "cache_dir"}.  An environment
- * is a device with its driver, a provider's version and a number of threads; stale records are of one that is not here.
- */
+/* The cost database: {"path", "records", "environments", "stale", "damaged", "writable", "cache_dir", "cost_tables",
+ * "tables"}.  An environment is a device with its driver, a provider's version and a number of threads; stale records
+ * are of one that is not here.  tables: those that come with the package and imported ones: {"path", "class",
+ * "imported", "devices"}, the devices here that it may serve, each with what it holds, what it says of its machine, and
+ * "found": "not checked", "believed" or "refused". */
 PL_API pl_status pl_costs_describe(pl_context context, char** json);
 /* Forgets all measured costs, imported tables and choices of plans, in memory and on disk. */
 PL_API pl_status pl_costs_clear(pl_context context);
-/* What was measured on a device, as text for other machines of its class (kind of device, vector extensions or name,
- * threads): for each op the ratio of each candidate to the fastest.  With pl_costs_import there, and as tables that
- * come with the package, it prices what was not measured, once a few of its ops were measured and agree. */
-PL_API pl_status pl_costs_export(pl_context context, const char* device, char** text);
+/* What was measured on a device, as text for other machines of its class (kind of device, vector extensions or name, a
+ * like number of threads): for each op the ratio of each candidate to the fastest.  With pl_costs_import there, and as
+ * tables that come with the package, it prices what was not measured, once a few of its ops were measured and agree.
+ * `threads`: of ops on the host's processors; 0: the context's. */
+PL_API pl_status pl_costs_export(pl_context context, const char* device, int32_t threads, char** text);
 /* Keeps such a table in the cache directory, in place of one for its class.  json: {"path", "class", "ops",
  * "candidates", "damaged", "devices"}: lines that were skipped, and the devices here that are of the class. */
 PL_API pl_status pl_costs_import(pl_context context, const char* text, char** json);

@@ -19,6 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 from bench import policies
 from bench.__main__ import _ASIDE, _SHORT, benchmarks
 from bench.choice_quality import cases, summarise
+from bench.cost_tables import Costs, joined
 from bench.dlprimitives import network_times
 from bench.gpu_dlprimitives import Conv, Gemm, into, table_of
 from bench.layers import best, class_of, flops_of
@@ -67,6 +68,30 @@ def test_summary_counts_what_is_within_five_percent():
         "floor_good_share": 0.8,
         "floor_median": 1.025,
     }
+
+
+def test_a_table_of_costs_leaves_out_what_two_runs_disagree_on():
+    first = Costs(["cpu|avx2", "2"], [["machine", "one"]])
+    first.times = {
+        "same": {"a": 1.0, "b": 2.0, "c": 9.0},
+        "near": {"a": 1.0, "b": 1.1},
+        "apart": {"a": 1.0, "b": 2.0},
+        "alone": {"a": 1.0, "b": 3.0},
+    }
+    second = Costs(["cpu|avx2", "2"])
+    second.times = {"same": {"a": 1.2, "b": 1.5}, "near": {"a": 1.1, "b": 1.0}, "apart": {"a": 2.0, "b": 1.0}}
+    table, counts = joined([first, second], 1.5)
+    assert table.times == {
+        "same": {"a": 1.0, "b": 1.5, "c": 9.0},
+        "near": {"a": 1.0, "b": 1.0},
+        "alone": {"a": 1.0, "b": 3.0},
+    }
+    assert counts == {"compared": 3, "same_choice": 1, "left_out": 1}
+    again = Costs.parse(table.text())
+    assert (again.times, again.device_class, again.about) == (table.times, ["cpu|avx2", "2"], [["machine", "one"]])
+    assert again.text() == table.text()
+    with pytest.raises(ValueError, match="expected 'pylayout costs 2'"):
+        Costs.parse("pylayout costs 1\n")
 
 
 def test_judge_compares_auto_with_each():

@@ -3,6 +3,7 @@
 The library is taken from PYLAYOUT_BUILD_DIR (`make test` sets it), else built here.
 """
 
+import json
 import os
 import re
 import shutil
@@ -94,6 +95,22 @@ def test_installed_files_name_no_build_or_source_folder(prefix):
     assert {path.name for path in texts} >= {"pylayout.pc", "pylayout-config.cmake", "pylayout.h"}
     for path in texts:
         assert str(ROOT) not in path.read_text(encoding="utf-8"), path
+
+
+def test_tables_of_costs_are_found_where_they_are_installed(prefix, library):
+    """By the library there, loaded in a process of its own."""
+    code = """
+import ctypes, json, sys
+lib = ctypes.CDLL(sys.argv[1])
+context, text = ctypes.c_void_p(), ctypes.c_char_p()
+assert lib.pl_context_create(b"opencl=false", ctypes.byref(context)) == 0
+assert lib.pl_costs_describe(context, ctypes.byref(text)) == 0
+print(json.dumps([table["path"] for table in json.loads(text.value)["tables"] if not table["imported"]]))
+"""
+    found = json.loads(run(sys.executable, "-c", code, library))
+    shipped = {path.name for path in (ROOT / "pylayout" / "costs").glob("*.costs")}
+    assert shipped and {Path(path).name for path in found} == shipped
+    assert all(Path(path).resolve().is_relative_to(prefix.resolve()) for path in found)
 
 
 def test_pkg_config(prefix, program):

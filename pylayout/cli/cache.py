@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
         "cache",
         help="show, clear, export or import the measured costs and compiled kernels kept on disk",
         description="Show where pylayout keeps measured costs, the choices of plans that rest on them, and compiled\n"
-        "OpenCL kernels, and how much; "
+        "OpenCL kernels, and how much, and which tables of other machines' costs there are; "
         "or clear them. Clearing is safe at any time: what is needed is measured and compiled again.\n"
         "`export` writes what was measured on a device as a table, `import` keeps such a table of another machine:\n"
         "where the device is of the same class it serves until something is measured, if a few of its ops agree.",
@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("file", nargs="?", help="of export and import")
     parser.add_argument("--device", default="cpu", help="whose costs are exported (default: cpu)")
+    parser.add_argument("--threads", type=int, default=0, help="of the exported costs on cpu (default: the processors)")
     parser.add_argument("--only", choices=("costs", "kernels"), help="costs with choices, or kernels, not both")
     parser.set_defaults(run=run)
 
@@ -71,6 +72,7 @@ def _print(state: dict[str, Any]) -> None:
     table.add("choices of plans", plans["path"] or "nowhere", plans["files"], bytes_text(plans["bytes"]))
     table.add("compiled kernels", kernels["path"] or "in memory only", kernels["files"], bytes_text(kernels["bytes"]))
     table.print()
+    _print_tables(known["tables"], known["cost_tables"])
     if known.get("environments", 0) > 1:
         print(f"Costs of {known['environments']} environments (device, driver, library versions, threads).")
     if known.get("damaged"):
@@ -79,15 +81,38 @@ def _print(state: dict[str, Any]) -> None:
         print("The place cannot be written: costs are kept in memory only.")
 
 
+def _print_tables(tables: list[dict[str, Any]], wanted: bool) -> None:
+    """Those of other machines; of those that may serve a device here, what was found out about them."""
+    if not tables:
+        return
+    table = Table(("table of costs", "for", "ops", "machine", "here"), right=("ops",))
+    for entry in tables:
+        origin = "imported" if entry["imported"] else "package"
+        name = f"{Path(entry['path']).name} ({origin})"
+        for device in entry["devices"]:
+            about = f"{device['about'].get('machine', '')}, {device['about'].get('day', '')}".strip(", ")
+            table.add(name, device["device"], device["ops"], about, device["found"] if wanted else "switched off")
+        if not entry["devices"]:
+            table.add(name, "no device here", "", entry["class"], "")
+    table.print()
+
+
 def _export(options: argparse.Namespace) -> dict[str, Any]:
-    text = export_costs(options.device)
-    lines = text.splitlines()
-    ops = len({line.split("\t")[0] for line in lines[2:]})
+    if options.threads < 0:
+        raise UsageError(f"cache export: --threads is {options.threads}, expected at least 1")
+    text = export_costs(options.device, options.threads)
+    lines = [line.split("\t") for line in text.splitlines()]
+    ops = [line for line in lines[2:] if line[0] not in ("about", "way")]
     if not ops:
-        raise UsageError(f"cache export: nothing was measured on {options.device} yet: `pylayout tune` measures")
+        raise UsageError(
+            f"cache export: nothing was measured on {options.device} yet, or all of it while other programs had the "
+            "processors: `pylayout tune` measures"
+        )
     Path(options.file).write_text(text, "utf-8")
-    print(f"{options.file}: {len(lines) - 2} candidates of {ops} ops, for machines of the class {lines[1][6:]}")
-    return {"file": options.file, "class": lines[1][6:], "ops": ops, "candidates": len(lines) - 2}
+    candidates = sum(len(line) - 2 for line in ops)
+    made_for = "|threads=".join(part for part in lines[1][1:] if part != "0")
+    print(f"{options.file}: {candidates} candidates of {len(ops)} ops, for machines of the class {made_for}")
+    return {"file": options.file, "class": made_for, "ops": len(ops), "candidates": candidates}
 
 
 def _import(options: argparse.Namespace) -> dict[str, Any]:

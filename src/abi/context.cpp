@@ -167,12 +167,14 @@ pl_status pl_costs_clear(pl_context context) {
   return guarded([&] { context_of(context, "pl_costs_clear")->costs_clear(); });
 }
 
-pl_status pl_costs_export(pl_context context, const char* device, char** text) {
+pl_status pl_costs_export(pl_context context, const char* device, int32_t threads, char** text) {
   return guarded([&] {
     const ContextRef self = context_of(context, "pl_costs_export");
     require_pointer(device, "pl_costs_export", "device");
     require_pointer(text, "pl_costs_export", "text");
-    give_text(self->costs_export(self->device(device)), text);
+    require(threads >= 0 && threads <= 4096, Code::invalid_argument, "pl_costs_export: threads is ", threads,
+            ", expected 0 to 4096");
+    give_text(self->costs_export(self->device(device), threads), text);
   });
 }
 

@@ -76,7 +76,7 @@ std::string Catalog::environment(const Device& device, const std::string& provid
 std::set<std::string> Catalog::environments() const {
   std::set<std::string> found;
   for (const auto& device : machine_.devices()) {
-    std::vector<std::string> measured{"rates"};
+    std::vector<std::string> measured{"rates", "tables"};
     for (const Provider* provider : machine_.providers_of(*device)) measured.push_back(provider->name());
     const int most = device->traits().threads ? std::max(available_processors(), int(machine_.options().threads)) : 1;
     for (const std::string& name : measured)
@@ -242,14 +242,11 @@ EntryRef Catalog::whole_space(const Entry& entry) { return make(entry.op, *entry
 
 EntryRef Catalog::renew(const EntryRef& entry, const Entry& space) {
   EntryRef made = make(entry->op, *entry->device, entry->threads, false);
-  // Doubtful times are not in the database, but the best that is known here.
+  // The database may say so of what was measured here: in this process that stays.
   for (const Entry* source : {static_cast<const Entry*>(entry.get()), &space})
     for (Way& way : made->ways)
       for (const Way& known : source->ways)
-        if (!way.measured && known.measured && known.key == way.key) {
-          way.ms = double(known.ms);
-          way.measured = true;
-        }
+        if (way.busy && known.measured && !known.busy && known.key == way.key) way.busy = false;
   {
     std::lock_guard<std::mutex> guard(entry->lock);
     made->consumers = entry->consumers;

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/load.h"
 #include "core/setting.h"
 #include "core/tensor.h"
 #include "dispatch/cost_database.h"
@@ -28,6 +29,8 @@
 
 namespace pl {
 
+class Builders;
+class Json;
 class Machine;
 struct LinkedOps;  // dispatch/contest.h
 struct Entry;
@@ -42,6 +45,8 @@ struct Way {
   // Read by choices without the entry's lock, while another thread may measure.
   Setting<double> ms{0};  // measured, else estimated
   Setting<bool> measured{false};
+  // In another process, while other programs had the processors: it is measured again once they have not.
+  Setting<bool> busy{false};
   Setting<bool> within{false};  // ms is not measured, but what it took within a program
   Setting<bool> tabled{false};  // ms is neither, but follows from a table of machines like this one (cost_tables.h)
   Setting<bool> usable{true};   // false: preparing it failed, or it is wrong
@@ -142,6 +147,9 @@ class Catalog {
   // Records what a way took within a program: better than an estimate until it is measured alone.  Its cost here and
   // now stays as it is.
   void record_within(const Entry& entry, const Way& way, double ms);
+  // Whether other programs took of the processors that ops of the device run on, from `since` until now: what was
+  // measured meanwhile is no lasting truth.  threads 0: all.
+  bool was_disturbed(const Device& device, int threads, Load::Clock::time_point since);
 
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.
@@ -151,13 +159,17 @@ class Catalog {
   // Estimates the unmeasured ways of these entries anew, by how far the model was off at measured ones: of the same
   // implementation and type, else of the same op and type.  Never below the model.
   void correct_estimates(const std::vector<EntryRef>& entries);
-  // Finds out whether the table of the entries' device is to be believed, where it is not known: by measuring two ways
-  // of a few of the entries.  If so, it prices what was not measured, here and in entries made later.
-  void check_tables(const std::vector<EntryRef>& entries);
+  // Finds out whether a table of the entries' devices is to be believed, where it is not known: by measuring two ways
+  // of a few of the entries.  If so, it prices what was not measured, here and in entries made later.  `builders`: has
+  // kernels compiled for that where they have to be; null: only those ways are looked at that need none, or were
+  // measured before.
+  void check_tables(const std::vector<EntryRef>& entries, Builders* builders = nullptr);
   // Looks for tables again.
   void forget_tables();
-  // What was measured here on a device, as a table for others of its class.
-  CostTable cost_table(const Device& device, int threads) const;
+  // What was measured here on a device, as the text of a table for others of its class.
+  std::string cost_table(const Device& device, int threads) const;
+  // The tables that there are, and what was found out about those that may serve a device here.
+  void describe_tables(Json& json);
   // A way's kernel, prepared on first use.  Null if it cannot be (the way is not usable then) or may not be compiled.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.
@@ -217,15 +229,22 @@ class Catalog {
   EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
   EntryRef make(const Op& op, Device& device, int threads, bool whole_space, const std::string& only = {});
   void price(Entry& entry);
+  bool may_measure_again(const Entry& entry);
+  bool is_quiet(const Device& device, int threads);  // threads 0: all
+  // Processors that others take beyond those that the device's ops leave free; nothing where that is not known.
+  std::optional<double> taken_by_others(const Device& device, int threads, Load::Clock::time_point since);
   void refuse_wrong(Way& way, double error);
   std::vector<Witness> witnesses(Entry& entry);
   struct Belief {
-    CostTableRef table;  // null: there is none
-    bool decided = false, believed = false;
+    CostTableRef table;    // null: none is believed
+    double speed = 1;      // times what the table says, this machine takes
+    bool decided = false;  // no table is tried any more
   };
-  Belief& belief_of(const Device& device, int threads);  // with tables_lock_
   void apply_table(Entry& entry);
-  std::optional<bool> probe(const CostTable& table, const std::vector<EntryRef>& entries);
+  std::optional<double> probe(const CostTable& table, const std::vector<EntryRef>& entries, Builders* builders);
+  // Under which the database keeps what was found out about a table.
+  std::string belief_key(const CostTable& table) const;
+  std::optional<double> belief_in(const CostTable& table, const Device& device, int threads) const;
 
   Machine& machine_;
   CostDatabase& costs_;

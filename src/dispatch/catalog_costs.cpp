@@ -14,8 +14,17 @@
 namespace pl {
 namespace {
 
-// The database keeps what was found wrong beside the times, under the candidate's key with this before it.
-constexpr const char* kWrong = "wrong ";
+// The database keeps what was found wrong beside the times, under the candidate's key with this before it, and so what
+// was measured while other programs had the processors.
+constexpr const char *kWrong = "wrong ", *kBusy = "busy ";
+
+// Processors that others take, from which on a measurement is marked, and up to which it is worth being made again:
+// what a system does by itself stays below the latter, one busy program is above the former.
+constexpr double kDisturbed = 0.3, kQuiet = 0.15;
+
+// What is measured where it matters: ways whose cost is within this of the least.  A machine of the same class says
+// more than an estimate does.
+constexpr double kReachOfEstimates = 2, kReachOfTabled = 1.25;
 
 // What a prepared kernel holds in memory: the primitive of a convolution (oneDNN 3.2).
 constexpr size_t kKernelBytes = size_t(48) << 10;
@@ -41,9 +50,13 @@ void Catalog::price(Entry& entry) {
     const auto error = costs_.find(way.environment, entry.text, kWrong + way.key);
     if (error && way.usable) refuse_wrong(way, *error);
     if (!error && way.wrong > 0) way.wrong = 0, way.usable = true;  // the database was cleared
-    const auto known = costs_.find(way.environment, entry.text, way.key);
+    auto known = costs_.find(way.environment, entry.text, way.key);
+    way.within = way.tabled = way.busy = false;
+    if (!known && (known = costs_.find(way.environment, entry.text, kBusy + way.key))) {
+      all = false;
+      way.busy = true;
+    }
     way.measured = known.has_value();
-    way.within = way.tabled = false;
     if (known) {
       way.ms = *known;
     } else if (const auto within = costs_.find(way.environment, entry.text, within_key(way))) {
@@ -74,13 +87,16 @@ std::vector<size_t> Catalog::to_measure(Entry& entry, Tuning tuning, bool withou
   }
   std::vector<size_t> chosen;
   if (tuning == Tuning::off) return chosen;
+  const bool again = may_measure_again(entry);
   double best = std::numeric_limits<double>::infinity();
   for (const Way& way : entry.ways)
     if (way.usable) best = std::min(best, double(way.ms));
   for (size_t i = 0; i < entry.ways.size(); ++i) {
     const Way& way = entry.ways[i];
     if (without_compiling && way.compiles) continue;
-    if (way.usable && !way.measured && (tuning == Tuning::full || way.ms <= 2 * best)) chosen.push_back(i);
+    const double reach = way.tabled ? kReachOfTabled : kReachOfEstimates;
+    if (way.usable && (!way.measured || (way.busy && again)) && (tuning == Tuning::full || way.ms <= reach * best))
+      chosen.push_back(i);
   }
   // In case the time runs out: what is ready at once, then what promises most.
   std::stable_sort(chosen.begin(), chosen.end(), [&](size_t a, size_t b) {
@@ -105,8 +121,11 @@ void Catalog::measure(Entry& entry, Tuning tuning, const MeasureLimits& limits) 
     std::vector<size_t> chosen;
     {
       std::lock_guard<std::mutex> guard(entry.lock);
-      for (size_t way : limits.these)
-        if (entry.ways[way].usable && !entry.ways[way].measured) chosen.push_back(way);
+      const bool again = may_measure_again(entry);
+      for (size_t i : limits.these) {
+        const Way& way = entry.ways[i];
+        if (way.usable && (!way.measured || (way.busy && again))) chosen.push_back(i);
+      }
     }
     if (!chosen.empty() && tuning != Tuning::off) measure(entry, chosen, options, left());
     return;
@@ -122,8 +141,32 @@ void Catalog::measure(Entry& entry, Tuning tuning, const MeasureLimits& limits) 
   }
   if (tuning == Tuning::off) return;
   std::lock_guard<std::mutex> guard(entry.lock);
-  entry.all_measured =
-      std::all_of(entry.ways.begin(), entry.ways.end(), [](const Way& way) { return way.measured || !way.usable; });
+  entry.all_measured = std::all_of(entry.ways.begin(), entry.ways.end(),
+                                   [](const Way& way) { return (way.measured && !way.busy) || !way.usable; });
+}
+
+std::optional<double> Catalog::taken_by_others(const Device& device, int threads, Load::Clock::time_point since) {
+  if (device.traits().gpu) return 0;
+  const std::optional<double> others = machine_.load().of_others(since);
+  if (!others) return std::nullopt;
+  const int all = available_processors(), own = device.traits().threads && threads ? std::min(threads, all) : all;
+  return std::max(0.0, *others - (all - own));
+}
+
+bool Catalog::was_disturbed(const Device& device, int threads, Load::Clock::time_point since) {
+  return taken_by_others(device, threads, since).value_or(0) > kDisturbed;
+}
+
+// With the entry's lock: whether it has ways to be measured again, and now is the time.
+bool Catalog::may_measure_again(const Entry& entry) {
+  const auto busy = [](const Way& way) { return way.usable && way.busy; };
+  if (std::none_of(entry.ways.begin(), entry.ways.end(), busy)) return false;
+  return is_quiet(*entry.device, entry.threads);
+}
+
+bool Catalog::is_quiet(const Device& device, int threads) {
+  const auto taken = taken_by_others(device, threads, Load::Clock::now());
+  return taken && *taken <= kQuiet;
 }
 
 namespace {
@@ -198,13 +241,15 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
   for (size_t i = 0; i < entry.op.inputs.size(); ++i)
     options.constants.push_back(entry.op.schema->role_of(int(i)) == Role::constant);
   options.witnesses = [&] { return witnesses(entry); };
-  bool overturned = false;
+  bool overturned = false, disturbed = false;
   {
     std::lock_guard<std::mutex> one(measuring_);
     if (entry.device->traits().threads) use_threads(entry.threads);
     AgreedResult agreed = entry.agreed;  // written here alone, one at a time
     options.agreed = &agreed;
+    const auto since = Load::Clock::now();
     pl::measure(*entry.device, entry.op, timed, options);
+    disturbed = was_disturbed(*entry.device, entry.threads, since);
     const std::vector<double>& before = entry.agreed.values;
     overturned = !before.empty() && difference(before, agreed.values) > agreement_bound(entry.op);
     std::lock_guard<std::mutex> guard(entry.lock);
@@ -234,8 +279,9 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
     if (options.untimed) continue;
     way.ms = timed[i].ms;
     way.measured = true;
-    // What was hardly ever left alone serves this process, as the best that is known, and is not handed on to others.
-    if (!timed[i].doubtful) costs_.record(way.environment, entry.text, way.key, way.ms);
+    // What was hardly ever left alone is the best that is known, for this process, and for others until all is quiet.
+    way.busy = false;
+    costs_.record(way.environment, entry.text, disturbed || timed[i].doubtful ? kBusy + way.key : way.key, way.ms);
   }
   bump_epoch();
 }

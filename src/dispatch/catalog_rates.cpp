@@ -9,8 +9,20 @@
 namespace pl {
 namespace {
 
+// In the database, where the device's providers are not: the rates, and those taken on a busy machine.
+constexpr const char *kRates = "rates", *kBusyRates = "busy rates";
+
 // GPUs' is that of a larger product, which the other key never was.
 const char* flops_key(const Device& device) { return device.traits().gpu ? "large_flops_per_ms" : "flops_per_ms"; }
+
+// By the names under which the database keeps them.
+std::vector<std::pair<const char*, double*>> parts_of(Rates& rates, const Device& device) {
+  return {{"bytes_per_ms", &rates.bytes_per_ms},
+          {flops_key(device), &rates.flops_per_ms},
+          {"overhead_ms", &rates.overhead_ms},
+          {"transfer_bytes_per_ms", &rates.transfer_bytes_per_ms},
+          {"transfer_overhead_ms", &rates.transfer_overhead_ms}};
+}
 
 }  // namespace
 
@@ -21,21 +33,20 @@ Rates Catalog::rates(Device& device) {
     auto it = rates_.find(key);
     if (it != rates_.end()) return it->second;
   }
-  Rates rates;
-  const auto read = [&](const char* name, double& value) {
-    const auto known = costs_.find(key, "rates", name);
-    if (known) value = *known;
-    return known.has_value();
+  const auto read = [&](const char* op) -> std::optional<Rates> {
+    Rates rates;
+    for (const auto& [name, value] : parts_of(rates, device)) {
+      const auto known = costs_.find(key, op, name);
+      if (!known) return std::nullopt;
+      *value = *known;
+    }
+    return rates;
   };
-  bool complete = read("bytes_per_ms", rates.bytes_per_ms);
-  complete &= read(flops_key(device), rates.flops_per_ms);
-  complete &= read("overhead_ms", rates.overhead_ms);
-  complete &= read("transfer_bytes_per_ms", rates.transfer_bytes_per_ms);
-  complete &= read("transfer_overhead_ms", rates.transfer_overhead_ms);
-  if (!complete) {
-    if (machine_.options().tuning == Tuning::off) return rates;
+  std::optional<Rates> known = read(kRates);
+  if (!known && (known = read(kBusyRates)) && machine_.options().tuning != Tuning::off && is_quiet(device, 0))
     return calibrate(device);
-  }
+  if (!known) return machine_.options().tuning == Tuning::off ? Rates() : calibrate(device);
+  const Rates rates = *known;
   std::lock_guard<std::mutex> guard(rates_lock_);
   rates_[key] = rates;
   return rates;
@@ -43,6 +54,7 @@ Rates Catalog::rates(Device& device) {
 
 Rates Catalog::calibrate(Device& device) {
   Rates rates;
+  const auto since = Load::Clock::now();
   // Set before measuring: pricing the calibration's own ops asks for rates.
   const std::string key = environment(device, "rates");
   {
@@ -99,12 +111,8 @@ Rates Catalog::calibrate(Device& device) {
     rates.transfer_overhead_ms = time(64);
     rates.transfer_bytes_per_ms = double(large) / std::max(1e-6, time(host.size()) - rates.transfer_overhead_ms);
   }
-  const auto keep = [&](const char* name, double value) { costs_.record(key, "rates", name, value); };
-  keep("bytes_per_ms", rates.bytes_per_ms);
-  keep(flops_key(device), rates.flops_per_ms);
-  keep("overhead_ms", rates.overhead_ms);
-  keep("transfer_bytes_per_ms", rates.transfer_bytes_per_ms);
-  keep("transfer_overhead_ms", rates.transfer_overhead_ms);
+  const char* op = was_disturbed(device, 0, since) ? kBusyRates : kRates;
+  for (const auto& [name, value] : parts_of(rates, device)) costs_.record(key, op, name, *value);
   std::lock_guard<std::mutex> guard(rates_lock_);
   rates_[key] = rates;
   return rates;

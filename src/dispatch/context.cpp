@@ -202,31 +202,33 @@ std::string Context::costs_json() {
       .field("choice_memory", choices.limit)
       .field("choices_let_go", choices.evicted)
       .field("cache_dir", options_.cache_dir)
-      .end();
+      .field("cost_tables", options_.cost_tables);
+  json.key("tables");
+  catalog_->describe_tables(json);
+  json.end();
   return json.str();
 }
 
-std::string Context::costs_export(const Device& device) const {
-  return catalog_->cost_table(device, device.traits().threads ? int(options_.threads) : 1).text();
+std::string Context::costs_export(const Device& device, int threads) const {
+  return catalog_->cost_table(device, threads ? threads : int(options_.threads));
 }
 
 std::string Context::costs_import(const std::string& text) {
-  const auto table = CostTable::parse(text, "");
-  require(table.has_value(), Code::invalid_argument, "this is no table of costs: it does not begin with its two lines");
-  require(!table->ratios.empty(), Code::invalid_argument, "the table of costs has no line that can be used, and ",
-          table->damaged, " that cannot");
-  const std::string folder = tables_directory();
-  const std::string path = folder + "/" + hex(checksum(table->device_class)) + ".costs";
+  const CostTableRef table = CostTable::parse(text, "");
+  require(table != nullptr, Code::invalid_argument, "this is no table of costs: it does not begin with its two lines");
+  require(table->ops() > 0, Code::invalid_argument, "the table of costs has no line that can be used, and ",
+          table->damaged(), " that cannot");
+  const std::string folder = tables_directory(), device_class = table->device_class().str();
+  const std::string path = folder + "/" + hex(checksum(device_class)) + ".costs";
   require(!folder.empty() && make_directories(folder) && write_file_atomically(path, text), Code::io,
           "there is no cache directory that can be written");
   catalog_->forget_tables();
-  size_t candidates = 0;
-  for (const auto& op : table->ratios) candidates += op.second.size();
   Json json;
-  json.object().field("path", path).field("class", table->device_class).field("ops", table->ratios.size());
-  json.field("candidates", candidates).field("damaged", table->damaged).key("devices").list();
+  json.object().field("path", path).field("class", device_class).field("ops", table->ops());
+  json.field("candidates", table->candidates()).field("damaged", table->damaged()).key("devices").list();
   for (const auto& device : devices())
-    if (cost_class(*device, int(options_.threads)) == table->device_class) json.value(device->name());
+    if (std::isfinite(table->device_class().distance(cost_class(*device, int(options_.threads)))))
+      json.value(device->name());
   json.end().end();
   return json.str();
 }

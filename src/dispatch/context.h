@@ -57,7 +57,8 @@ class Context : public Machine, public std::enable_shared_from_this<Context> {
   std::string profile_stop_json();
   std::string costs_json();
   void costs_clear();
-  std::string costs_export(const Device& device) const;  // a table (cost_tables.h)
+  // A table (cost_tables.h); of ops on so many threads, 0: the context's.
+  std::string costs_export(const Device& device, int threads) const;
   std::string costs_import(const std::string& text);
   std::string tables_directory() const;  // of imported tables; empty: nowhere
   // Where choices of compiled graphs are kept (graph/remembered.cpp), which are forgotten with the costs they rest on;

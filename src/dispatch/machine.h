@@ -9,6 +9,7 @@
 
 #include "core/device.h"
 #include "core/interrupt.h"
+#include "core/load.h"
 #include "dispatch/options.h"
 #include "providers/provider.h"
 
@@ -37,12 +38,16 @@ class Machine {
   void tell_fallback(const std::string& op, const Device& device, const std::string& reason) const;
 
   Interrupt& interrupt() { return interrupt_; }  // polled by all that measures, searches or compiles
+  Load& load() { return *load_; }                // of other programs
+  // Before anything is measured.
+  void set_load(std::unique_ptr<Load> load) { load_ = std::move(load); }
 
  protected:
   ContextOptions options_;
 
  private:
   Interrupt interrupt_;
+  std::unique_ptr<Load> load_ = std::make_unique<SystemLoad>();
   mutable std::mutex observer_lock_;
   FallbackObserver fallback_observer_;
   std::vector<std::unique_ptr<Provider>> providers_;

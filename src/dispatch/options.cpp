@@ -53,15 +53,18 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
       options.choice_memory = size_t(*bytes);
     } else {
       const std::vector<std::string> providers = provider_names();
-      if (std::find(providers.begin(), providers.end(), key) == providers.end()) {
-        std::string known = "threads, tune, math, cache_dir, choice_memory";
+      const bool tables = key == "cost_tables";
+      if (!tables && std::find(providers.begin(), providers.end(), key) == providers.end()) {
+        std::string known = "threads, tune, math, cache_dir, choice_memory, cost_tables";
         for (const std::string& name : providers) known += ", " + name;
         fail(Code::invalid_argument, "context: there is no option \"", key, "\"; expected one of ", known);
       }
       const auto* wanted = std::get_if<bool>(&value);
       require(wanted != nullptr, Code::invalid_argument, "context: ", key, " is ", to_text(value),
               ", expected true or false");
-      if (*wanted)
+      if (tables)
+        options.cost_tables = *wanted;
+      else if (*wanted)
         options.without.erase(key);
       else
         options.without.insert(key);

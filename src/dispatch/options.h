@@ -26,6 +26,7 @@ struct ContextOptions {
   std::string cache_dir;                     // empty: default_cache_dir()
   std::set<std::string> without;             // names of providers that are left out
   size_t choice_memory = size_t(256) << 20;  // bytes of choices and prepared kernels of calls; Catalog::trim
+  bool cost_tables = true;                   // what other machines measured serves as a prior (cost_tables.h)
 
   // Applies the given options to `base`; throws Error(invalid_argument) for unknown keys and values.
   static ContextOptions parse(const Attributes& attributes, ContextOptions base);

@@ -262,10 +262,6 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
       outcome.after = best->key;
     }
     record_points(search, costs);
-    // On a machine so busy that times are doubtful they are kept too: they are what was asked for, and the best known.
-    for (const Way& way : space.ways)
-      if (way.usable && way.measured && !costs.find(way.environment, space.text, way.key))
-        costs.record(way.environment, space.text, way.key, way.ms);
     // Whatever was measured serves from now on, finished or not.
     std::set<std::string> environments;
     for (const Way& way : space.ways)

@@ -21,6 +21,7 @@ namespace {
 constexpr double kForOps = 0.55, kForAll = 0.85;
 constexpr size_t kSome = 4;                      // candidates of each op measured after its first, before the others
 constexpr int64_t kSeveral = 4;                  // images of a slice that share one reading of the weights
+constexpr double kLeastToAskTables = 2;          // seconds: kernels are compiled for it
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
 
 // Raises estimates beside measured candidates of the same op: the least of many estimates is usually too low (those of
@@ -33,6 +34,14 @@ void distrust_estimates(std::vector<NodeStates>& nodes) {
     for (State& state : node.states)
       if (state.way && state.way->compiles && !state.way->measured) state.ms *= kDistrust;
   }
+}
+
+std::vector<EntryRef> entries_of(const std::vector<NodeStates>& nodes) {
+  std::set<EntryRef> entries;
+  for (const NodeStates& node : nodes)
+    for (const State& state : node.states)
+      if (state.entry) entries.insert(state.entry);
+  return {entries.begin(), entries.end()};
 }
 
 std::chrono::steady_clock::time_point in_seconds(double seconds) {
@@ -245,22 +254,23 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     }
     if (builders_) builders_->clear();
   }
-  std::vector<EntryRef> entries;
-  for (const auto& [ms, entry] : order) entries.push_back(entry);
-  catalog.correct_estimates(entries);
-  refresh_states(variant.nodes);
+  correct_estimates(variant.nodes);
   leave_out_uncompiled(variant.nodes);
   distrust_estimates(variant.nodes);
 }
 
+// What machines like this one measured takes the place of estimates, where it holds here.
+void Plan::Compiler::ask_tables(std::vector<NodeStates>& nodes) {
+  if (options_.tuning != Tuning::automatic || further_) return;
+  // Live runs measure what they need, and nothing is compiled before.
+  const bool may_compile = tuning_ != Tuning::off && stop_ - elapsed() >= kLeastToAskTables;
+  context_.catalog().check_tables(entries_of(nodes), may_compile ? builders_.get() : nullptr);
+  refresh_states(nodes);
+}
+
 // By what is known already of ops like these: of many estimates beside measured times the least is too low.
 void Plan::Compiler::correct_estimates(std::vector<NodeStates>& nodes) {
-  std::set<EntryRef> entries;
-  for (const NodeStates& node : nodes)
-    for (const State& state : node.states)
-      if (state.entry) entries.insert(state.entry);
-  context_.catalog().check_tables({entries.begin(), entries.end()});
-  context_.catalog().correct_estimates({entries.begin(), entries.end()});
+  context_.catalog().correct_estimates(entries_of(nodes));
   refresh_states(nodes);
 }
 
@@ -298,6 +308,7 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
   variant.nodes = plan_.states_of(variant, like);
   plan_.listing_ms_ = thread_ms() - before;
   variant.costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant.threads);
+  ask_tables(variant.nodes);
   if (options_.layout != "auto") {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
     measure_ops(variant, kForAll * seconds);

@@ -115,6 +115,7 @@ class Plan::Compiler {
                                                          const std::set<EntryRef>& strided) const;
   std::map<EntryRef, std::vector<size_t>> likely_ways(Variant& variant);
   void measure_ops(Variant& variant, double seconds);
+  void ask_tables(std::vector<NodeStates>& nodes);
   void correct_estimates(std::vector<NodeStates>& nodes);
   // Has the kernels of an assignment's ops built on other threads meanwhile.
   void build_ahead(const Variant& variant, const Assignment& assignment);
@@ -125,6 +126,7 @@ class Plan::Compiler {
   void add_uniform(Variant& variant, std::vector<Contestant>& list, const char* layout);
   void add_siblings(Variant& variant, std::vector<Contestant>& list, const Assignment& of);
   void run_rounds(Variant& variant, std::vector<Contestant>& list);
+  void note_costs(const std::vector<Contestant>& list) const;
   void learn(Variant& variant, const std::vector<Contestant>& list);
   size_t winner_of(const std::vector<Contestant>& list) const;
   void note_times(Variant& variant, const Contestant& winner) const;

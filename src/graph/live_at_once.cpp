@@ -515,6 +515,8 @@ void Plan::LiveAtOnce::note_costs(const Program& program, const StepTimes& times
     const Way* way;
     double ms;
   };
+  // What is taken beside other programs would mislead.
+  if (plan_.context_->catalog().was_disturbed(*plan_.home_, plan_.threads_, Load::Clock::now())) return;
   std::vector<Record> records;
   std::set<const Way*> known;
   for (size_t i = 0; i < times.samples.size(); ++i) {

@@ -134,6 +134,28 @@ void Plan::Compiler::learn(Variant& variant, const std::vector<Contestant>& list
   lessons.apply(variant.nodes, *variant.costs);
 }
 
+// So that tables for other machines say what ways take within programs, beside what they take alone.
+void Plan::Compiler::note_costs(const std::vector<Contestant>& list) const {
+  struct Seen {
+    EntryRef entry;
+    double sum = 0;
+    int count = 0;
+  };
+  std::map<const Way*, Seen> seen;
+  for (const Contestant& contestant : list)
+    for (size_t i = 0; i < contestant.samples.size(); ++i) {
+      const Program::Step& step = contestant.program->steps()[i];
+      if (!step.way || step.runs_elsewhere || !step.runs_too.empty() || contestant.samples[i].size() < kLeastRounds)
+        continue;
+      Seen& way = seen[step.way];
+      way.entry = step.entry;
+      way.sum += typical(contestant.samples[i]);
+      ++way.count;
+    }
+  for (const auto& [way, times] : seen)
+    context_.catalog().record_within(*times.entry, *way, times.sum / times.count);
+}
+
 // What each node took in the winning program, its conversions included.  Steps were timed in one slice of each stream.
 void Plan::Compiler::note_times(Variant& variant, const Contestant& winner) const {
   if (winner.samples.empty() || variant.nodes.empty()) return;  // reorders for outputs count to the last node
@@ -212,7 +234,9 @@ void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned
     if (untuned) add_contestant(variant, list, "untuned", std::move(*untuned));
     for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"})
       if (elapsed() < stop_) add_uniform(variant, list, layout);
+    const auto since = Load::Clock::now();
     run_rounds(variant, list);
+    if (host && !context_.catalog().was_disturbed(*plan_.home_, plan_.threads_, since)) note_costs(list);
     for (int i = 0; host && i < kRefinements && elapsed() + build_seconds_ < stop_; ++i) {
       report("refining", double(i) / kRefinements);
       learn(variant, list);

@@ -9,8 +9,6 @@
 namespace pl::onednn {
 namespace {
 
-constexpr int kPrimitives = 256;  // kept for calls of the same shapes again
-
 // oneDNN's blocked formats by their generic names ("aBcd16b"), which are ours too.
 const std::map<std::string, dnnl_format_tag_t, std::less<>>& format_tags() {
   static const auto* table = [] {
@@ -35,8 +33,6 @@ dnnl_engine_t cpu_engine() {
   static dnnl_engine_t engine = [] {
     dnnl_engine_t made = nullptr;
     expect_success(dnnl_engine_create(&made, dnnl_cpu, 0), "dnnl_engine_create");
-    // Prepared kernels hold their primitives; oneDNN's own 1,024 would hold those of all sizes that a program has seen.
-    expect_success(dnnl_set_primitive_cache_capacity(kPrimitives), "dnnl_set_primitive_cache_capacity");
     return made;
   }();
   return engine;

@@ -6,6 +6,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "oneapi/dnnl/dnnl_debug.h"
+#include "providers/onednn/primitive_cache.h"
 
 namespace pl::onednn {
 namespace {
@@ -51,19 +52,9 @@ bool is_of(dnnl_primitive_t primitive, const_dnnl_primitive_desc_t description,
 Owned<dnnl_primitive_t> create_primitive(const_dnnl_primitive_desc_t description,
                                          const std::vector<Argument>& arguments, const std::string& label) {
   Owned<dnnl_primitive_t> primitive = create(description, label);
+  note_primitive(description);
   if (is_of(primitive.get(), description, arguments)) return primitive;
-  static std::mutex one_at_a_time;
-  std::lock_guard<std::mutex> guard(one_at_a_time);
-  int capacity = 0;
-  expect_success(dnnl_get_primitive_cache_capacity(&capacity), "dnnl_get_primitive_cache_capacity");
-  expect_success(dnnl_set_primitive_cache_capacity(0), "dnnl_set_primitive_cache_capacity");
-  try {
-    primitive = create(description, label);
-  } catch (...) {
-    dnnl_set_primitive_cache_capacity(capacity);
-    throw;
-  }
-  expect_success(dnnl_set_primitive_cache_capacity(capacity), "dnnl_set_primitive_cache_capacity");
+  without_primitive_cache([&] { primitive = create(description, label); });
   require(is_of(primitive.get(), description, arguments), Code::device, label,
           ": oneDNN made another implementation than the one that was asked for");
   return primitive;
