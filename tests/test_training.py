@@ -124,7 +124,8 @@ def first_only(
 ) -> tuple[pl.Graph, list[np.ndarray]]:
     graph = pl.Graph()
     values = [graph.parameter(f"t{i}", t) for i, t in enumerate(tensors)]
-    result = graph.op(case.op, *values, **case.attributes)[0]
+    named = dict(zip(tensor_parameters(case.op), values, strict=False))
+    result = graph.op(case.op, **named, **case.attributes)[0]
     loss = graph.op("sum", graph.op("mul", result, weights[0]))
     for i, gradient in zip(by, graph.gradients(loss, values), strict=True):
         graph.output(gradient, f"d{i}")
