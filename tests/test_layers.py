@@ -134,6 +134,7 @@ TYPES = {
     "std::string": "string",
     "Ints": "ints",
     "Floats": "floats",
+    "PostOps": "post-ops",
 }
 
 

@@ -80,7 +80,9 @@ def test_bad_lists(call: Any, message: str) -> None:
 def test_who_refuses_a_list_says_why() -> None:
     """Kernels that take no more than a sum and a function; the reference and others run the call."""
     x, w = draw(1, 32, 6, 6), draw(32, 32, 3, 3)
-    found = pl.query("conv2d", x, w, residual=x, padding=1, post_ops="add(residual), relu, tanh, scale(2)", device="cpu")
+    found = pl.query(
+        "conv2d", x, w, residual=x, padding=1, post_ops="add(residual), relu, tanh, scale(2)", device="cpu"
+    )
     reasons = [r["reason"] for r in found.refusals if r["provider"] == "host"]
     assert any("post_ops is add(residual), relu, tanh, scale(2.0), expected" in reason for reason in reasons)
     assert {candidate["provider"] for candidate in found.candidates} >= {"onednn", "host"}
@@ -147,6 +149,7 @@ def test_norms_in_training_take_what_follows(device: str, untuned: None) -> None
 
 def test_every_schema_that_takes_post_ops_has_a_case_of_a_list() -> None:
     from op_cases import CASES
+
     from pylayout.calls import schemas
 
     listed = {case.op for case in CASES if "post_ops" in case.attributes}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,10 @@ def admits(case: Case, dtypes: list[str | None]) -> bool:
         given = dtypes[names.index(rule["input"])] if rule["input"] in names else None
         if given is not None and value_of(case, rule["attribute"]) in rule["values"] and given not in rule["dtypes"]:
             return False
-    return True
+    post_ops = schemas()[case.op]["post_ops"]
+    steps = re.findall(r"(\w+)(?:\([^)]*\))?", str(value_of(case, "post_ops") or value_of(case, "activation") or ""))
+    integers_have_all = set(steps) <= {*post_ops["of_integers"], "add"}
+    return not post_ops["taken"] or integers_have_all or dtypes[0] in ("f32", "f16", "bf16")
 
 
 def results_of(case: Case, dtypes: list[str | None]) -> list[dict[str, Any]]:

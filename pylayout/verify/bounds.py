@@ -18,9 +18,9 @@ distribution). A result passes within `LOOP * SPREAD` times it: 4 times what the
 - Matrix units cut off what lies below the largest term of a group, in place of rounding: on devices with them u is 4
   times as large.
 - The result is rounded to its dtype, and so may be what a post-op is applied to: `ROUNDINGS` units.
-- A function f among the post-ops turns an error e of its argument x into |f(x + e) - f(x)|, plus that of computing f: FUNCTION units of
-  f(x), and of 1 (times x for gelu and its like) for functions made of exponentials that cancel, as float32 libraries
-  state theirs.
+- A function f among the post-ops turns an error e of its argument x into |f(x + e) - f(x)|, plus that of computing f:
+  FUNCTION units of f(x), and of 1 (times x for gelu and its like) for functions made of exponentials that cancel, as
+  float32 libraries state theirs.
 """
 
 from __future__ import annotations

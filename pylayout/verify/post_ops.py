@@ -54,7 +54,9 @@ def steps_of(case: Case) -> list[Step]:
         steps.append(Step("function", name, functions.parameters(name, attributes, "activation_")))
     limits = [attributes.get("low"), attributes.get("high")]
     if schemas()[case.op]["post_ops"]["taken"] and limits != [None, None]:
-        low, high = (inf if limit is None else float(limit) for limit, inf in zip(limits, (-np.inf, np.inf), strict=True))
+        low, high = (
+            inf if limit is None else float(limit) for limit, inf in zip(limits, (-np.inf, np.inf), strict=True)
+        )
         steps.append(Step("function", "clip", (low, high)))
     return steps
 
@@ -77,9 +79,7 @@ def applied(
         if step.kind == "function":
             alpha, beta = step.parameters
             y = functions.apply(step.name, values, alpha, beta)
-            moved = [
-                np.abs(functions.apply(step.name, values + sign * bound, alpha, beta) - y) for sign in (-1, 1)
-            ]
+            moved = [np.abs(functions.apply(step.name, values + sign * bound, alpha, beta) - y) for sign in (-1, 1)]
             own = functions.error(step.name, values, y) if step.name not in _EXACT else 0.0
             values, bound = y, np.maximum(*moved) + own
             continue

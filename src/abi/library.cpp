@@ -6,6 +6,7 @@
 #include "abi/describe.h"
 #include "abi/guard.h"
 #include "core/json.h"
+#include "ops/activation.h"
 #include "ops/op.h"
 #include "providers/known_faults.h"
 
@@ -110,6 +111,10 @@ void write_rules(Json& json, const Schema& schema) {
   json.field("channels", schema.weighting.channels);
   json.end().key("post_ops").object().field("taken", schema.post_ops.taken).key("operands").list();
   for (const PostOp& operand : schema.post_ops.operands) json.value(operand.str());
+  json.end().key("of_integers").list();  // functions that integers have, too
+  for (const UnaryFunction& function : unary_functions())
+    if (schema.post_ops.taken && function.is(unary::kIntegers) && !function.is(unary::kBoolean))
+      json.value(function.name);
   json.end().end();
 }
 

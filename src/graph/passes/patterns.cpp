@@ -1,6 +1,6 @@
 #include "graph/passes/patterns.h"
 
-#include <limits>
+#include "ops/normalization.h"
 
 namespace pl::passes {
 
@@ -65,10 +65,8 @@ int sole_maker(const Rewriter& rewriter, ValueId id, std::string_view function) 
 int sole_maker(const Rewriter& rewriter, ValueId id, Is is) { return maker_of_one_use(rewriter, id, is); }
 
 std::optional<std::pair<double, double>> range_of(const PostOp& function) {
-  if (function.name == "relu") return std::make_pair(0.0, std::numeric_limits<double>::infinity());
-  if (function.name == "relu6") return std::make_pair(0.0, 6.0);
-  if (function.name == "clip") return std::make_pair(function.alpha(), function.beta());
-  return std::nullopt;
+  const auto limits = Limits::of(function);
+  return limits ? std::optional(std::make_pair(limits->low, limits->high)) : std::nullopt;
 }
 
 std::optional<Border> border_of(Rewriter& rewriter, ValueId id) {

@@ -241,7 +241,8 @@ void from_range(Rewriter& rewriter, size_t index) {
     const auto limit = [&](double value) { return std::min(std::max(value, range->first), range->second); };
     rewrite_as_range(rewriter, index, limit(inner->first), limit(inner->second),
                      rewriter.input(rewriter.node(size_t(before)), 0));
-  } else if (function.name == "clip" && range->first == 0 && (range->second == kInfinity || range->second == 6)) {
+  } else if (!function.parameters.empty() && range->first == 0 && (range->second == kInfinity || range->second == 6)) {
+    // A clip: the others have no parameters.
     rewrite_as_range(rewriter, index, range->first, range->second, x);
   }
 }
