@@ -30,7 +30,7 @@ from typing import Any
 
 from pylayout.cli.terminal import Table
 
-from .record import write as write_record
+from .record import write
 
 NETWORKS = [
     "resnet50",
@@ -196,7 +196,10 @@ def main(arguments: list[str] | None = None) -> None:
         (plan_here if "model" in options.worker else export_here)(**options.worker)
         return
     out, rows = Path(options.out or "table.costs"), []
-    words = sys.argv[1:] if arguments is None else arguments
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "--keep" in words:
+        at = words.index("--keep")
+        del words[at : at + 2]  # whose folder says nothing elsewhere
     table = Table(("table", "ops", "compared", "the same choice", "left out", "bytes"), ("ops", "bytes"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.keep or temporary)
@@ -220,7 +223,7 @@ def main(arguments: list[str] | None = None) -> None:
             table.add(*rows[-1].values())
     table.print()
     if options.json:
-        write_record(options.json, "cost_tables", rows, device=options.device)
+        write(options.json, "cost_tables", rows, device=options.device)
 
 
 if __name__ == "__main__":
