@@ -1,4 +1,4 @@
-"""torch.compile(backend="pylayout"), training: what follows a batch norm is a post-op of it, also what is done in place."""
+"""torch.compile(backend="pylayout"), training: what follows a batch norm is its post-op, also what is done in place."""
 
 import copy
 
