@@ -156,6 +156,8 @@ def _group_norm(node: Node) -> tuple[Any, ...] | None:
 def _hardtanh(node: Node) -> tuple[Any, ...] | None:
     """Read of the result, which the next op reads anyway: it is at a limit where what it was made of is."""
     grad, x, *limits = node.args
+    while isinstance(x, Node) and x.target is aten.clone.default:  # of what is done in place the argument is kept so
+        x = x.args[0]
     users = x.users if isinstance(x, Node) else ()
     made = (user for user in users if user.target is aten.hardtanh.default)
     result = next((user for user in made if [*user.args[1:], *(-1, 1)[len(user.args) - 1 :]] == limits), None)
