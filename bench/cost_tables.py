@@ -218,6 +218,7 @@ def main(arguments: list[str] | None = None) -> None:
             path = out.with_name(f"{out.stem}-{threads}-threads{out.suffix}") if threads else out
             text = costs.text()
             if options.out:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, "utf-8")
             rows.append({"table": path.name, "kept": len(costs.times), **counts, "bytes": len(text)})
             table.add(*rows[-1].values())

@@ -443,11 +443,10 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   streams=N                 slices at the same time; 0 (default): chosen by measurement.  What is left of the batch
  *                             when no `streams` slices remain is run at once, on all threads
  *   math=fp32|tf32|fp16|bf16  as of pl_context_create; at least the context's
- *   memory_limit=BYTES        of values between inputs and outputs, of weights and of states (docs/howto/ship-a-plan.md)
- *   program_memory=BYTES      what programs for further sizes of named axes may take, beside weights and the memory
- *                             that they share (default 32 MiB and a twentieth of the weights); the one not used for
- *                             longest goes first
- *   simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
+ *   memory_limit=BYTES        of values between inputs and outputs, of weights and of states
+ * (docs/howto/ship-a-plan.md) program_memory=BYTES      what programs for further sizes of named axes may take, beside
+ * weights and the memory that they share (default 32 MiB and a twentieth of the weights); the one not used for longest
+ * goes first simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
  *   without="pass,pass"       without these of them
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
@@ -469,9 +468,8 @@ PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, siz
                                     size_t output_count);
 /* The same at sizes of named axes: sizes[i] is that of the i-th one, in the order in which inputs name them first
  * (pl_plan_describe).  Sizes without a program yet are as in pl_plan_run; outputs have the shapes that follow. */
-PL_API pl_status pl_plan_run_memory_at(pl_plan plan, const int64_t* sizes, size_t size_count,
-                                       const void* const* inputs, size_t input_count, void* const* outputs,
-                                       size_t output_count);
+PL_API pl_status pl_plan_run_memory_at(pl_plan plan, const int64_t* sizes, size_t size_count, const void* const* inputs,
+                                       size_t input_count, void* const* outputs, size_t output_count);
 /* Makes the program for sizes of the named axes, given as above, so that no run waits for it. */
 PL_API pl_status pl_plan_prepare(pl_plan plan, const int64_t* sizes, size_t size_count);
 /* A copy of a value that the plan keeps (pl_graph_state), as it is between two runs, and another in its place, of the

@@ -42,7 +42,7 @@ struct PostOp {
 
 using PostOps = std::vector<PostOp>;
 
-std::string to_text(const PostOps& list);  // "none" for an empty list
+std::string to_text(const PostOps& list);       // "none" for an empty list
 PostOps parse_post_ops(std::string_view text);  // throws Error(invalid_argument) with the position
 uint64_t hash_of(const PostOps& list, uint64_t seed);
 

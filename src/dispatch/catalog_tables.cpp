@@ -88,8 +88,7 @@ void Catalog::apply_table(Entry& entry) {
 
 // How many times as long as the table says this machine takes, by probes most of which agree with it; 0: they do not;
 // nothing where there are too few, or other programs disturb them.
-std::optional<double> Catalog::probe(const CostTable& table, const std::vector<EntryRef>& entries,
-                                     Builders* builders) {
+std::optional<double> Catalog::probe(const CostTable& table, const std::vector<EntryRef>& entries, Builders* builders) {
   struct Probe {
     EntryRef entry;
     size_t fast = 0, slow = 0;

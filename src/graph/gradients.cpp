@@ -67,7 +67,10 @@ class Backward {
 class Backward::NodeDerivation final : public Derivation {
  public:
   NodeDerivation(Backward& backward, const Node& node, Op op)
-      : backward_(backward), node_(node), op_(std::move(op)), given_(op_.inputs.size(), false),
+      : backward_(backward),
+        node_(node),
+        op_(std::move(op)),
+        given_(op_.inputs.size(), false),
         again_(post_ops_of(op_).size(), kNone) {}
 
   const Op& op() const override { return op_; }

@@ -130,7 +130,7 @@ class GrownGraph::Places {
     const bool one_grows = std::count_if(call.dims.begin(), call.dims.end(), grows) == 1;
     const bool zero =
         post_ops_of(call.op).empty() && ((schema.zeros == Zeros::where_all && all_zero) ||
-                                     (schema.zeros == Zeros::where_any && any_zero && (one_grows || others_known)));
+                                         (schema.zeros == Zeros::where_any && any_zero && (one_grows || others_known)));
     set(call, zero, all_finite || zero);
   }
 

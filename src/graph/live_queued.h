@@ -104,7 +104,7 @@ class Plan::LiveQueued : public Plan::Live {
   void end(End how);
   void stop();
 
-  std::mutex lock_;  // guards what follows
+  std::mutex lock_;                    // guards what follows
   std::shared_ptr<void> beside_runs_;  // Device::several_threads, while the background may work
   std::condition_variable changed_;
   ContestantRef own_;  // until its steps are known, and again after another took its place

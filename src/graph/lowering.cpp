@@ -198,7 +198,7 @@ void Lowering::set_reorder(Step& step, const EntryRef& entry, bool alone) {
     for (Way& way : entry->ways)
       if (way.usable && (!step.way || way.ms < step.way->ms)) step.way = &way;
   } else if (!alone && entry->device->traits().queued && Building::wish() == Building::freely &&
-      bytes_of(entry->op) <= double(kMostJoinedBytes)) {
+             bytes_of(entry->op) <= double(kMostJoinedBytes)) {
     constexpr double kLaunchMs = 0.01;  // an H200's host takes 5 to 9 us
     Way *fastest = nullptr, *joinable = nullptr;
     for (Way& way : entry->ways) {

@@ -152,8 +152,7 @@ void Plan::Compiler::note_costs(const std::vector<Contestant>& list) const {
       way.sum += typical(contestant.samples[i]);
       ++way.count;
     }
-  for (const auto& [way, times] : seen)
-    context_.catalog().record_within(*times.entry, *way, times.sum / times.count);
+  for (const auto& [way, times] : seen) context_.catalog().record_within(*times.entry, *way, times.sum / times.count);
 }
 
 // What each node took in the winning program, its conversions included.  Steps were timed in one slice of each stream.

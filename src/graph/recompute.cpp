@@ -162,8 +162,8 @@ class Recomputer::Lives {
     if (in.last < until) return false;
     const int made = graph_.value(value).node;
     return in.parts || std::none_of(in.uses.begin(), in.uses.end(), [&](const Use& use) {
-      return use.value == kNoValue && use.node > made && use.node < until;
-    });
+             return use.value == kNoValue && use.node > made && use.node < until;
+           });
   }
 
  private:
@@ -377,8 +377,8 @@ bool Recomputer::price(const Lives& lives, int buffer, int peak, bool deep, Barg
       if (in < 0 || from_[origin] <= bargain.from) continue;  // is there, or is made again already
       const Lives::Buffer& other = lives.buffers()[size_t(in)];
       if (lives.holds(in, id, next)) continue;
-      const bool keep = !deep || is_copy || !may_be_made_again(origin) ||
-                        double(other.bytes) <= kSmall * double(kept.bytes);
+      const bool keep =
+          !deep || is_copy || !may_be_made_again(origin) || double(other.bytes) <= kSmall * double(kept.bytes);
       if (keep) {
         if (!lives.holds(in, id, peak + 1) && std::find(held.begin(), held.end(), in) == held.end()) {
           held.push_back(in);

@@ -73,8 +73,8 @@ class Recomputer {
   const std::vector<NodeStates>& nodes_;
   const Assignment& assignment_;
   Device& home_;
-  std::vector<bool> forward_;  // by node of the old graph
-  std::vector<size_t> from_;   // the same: MadeAgain::from; SIZE_MAX: it is kept
+  std::vector<bool> forward_;              // by node of the old graph
+  std::vector<size_t> from_;               // the same: MadeAgain::from; SIZE_MAX: it is kept
   std::set<std::vector<size_t>> refused_;  // nodes made again together that raised the peak
   RecomputedGraph result_;
   size_t peak_ = 0;

@@ -1,8 +1,8 @@
 #include "graph/trainable.h"
 
 #include "graph/pass.h"
-#include "ops/post_ops.h"
 #include "ops/gradient.h"
+#include "ops/post_ops.h"
 
 namespace pl {
 namespace {

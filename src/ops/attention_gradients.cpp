@@ -61,9 +61,8 @@ AttentionGradients attention_gradients(Builder& b, const Op& op, const std::arra
   const Term of_weights = product(g, v, false, true);
   const Term sums = b.summed(b.make("mul", {}, {of_weights, weights}), {last}, true);
   const Term of_scores = b.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
-  const Term of_plain =
-      b.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
-                  {of_scores, plain}, {scale, softcap});
+  const Term of_plain = b.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
+                                    {of_scores, plain}, {scale, softcap});
   return {product(of_plain, k, false, false), summed_heads(b, product(of_plain, q, true, false), k_shape),
           summed_heads(b, product(weights, g, true, false), v_shape),
           by_mask ? b.summed_to(of_scores, b.desc(mask).shape) : Builder::kNone};

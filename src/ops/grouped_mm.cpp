@@ -43,8 +43,7 @@ void derive(Derivation& d) {
   });
   d.give_if_wanted(1, [&] {
     const auto x = d.input(0), grad = d.gradient();
-    return d.make("grouped_mm_backward_weights", {},
-                  {transposed ? grad : x, transposed ? x : grad, d.input(2)});
+    return d.make("grouped_mm_backward_weights", {}, {transposed ? grad : x, transposed ? x : grad, d.input(2)});
   });
 }
 

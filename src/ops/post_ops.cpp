@@ -144,9 +144,10 @@ Schema& take_post_ops(Schema& schema, const std::vector<PostOp>& operands, const
   const Batch batch = operands.empty() || input->batch == Batch::never ? Batch::never : Batch::always;
   for (const PostOp& operand : operands)
     schema
-        .optional(operand.name, operand.kind == PostOp::Kind::add
-                                    ? "the shape of the result; added to it, before the activation or where post_ops say"
-                                    : "the shape of the result, which is multiplied by it where post_ops say")
+        .optional(operand.name,
+                  operand.kind == PostOp::Kind::add
+                      ? "the shape of the result; added to it, before the activation or where post_ops say"
+                      : "the shape of the result, which is multiplied by it where post_ops say")
         .like(like)
         .batched(batch);
   schema
@@ -156,12 +157,13 @@ Schema& take_post_ops(Schema& schema, const std::vector<PostOp>& operands, const
       .attribute(attr::activation_beta, None{},
                  "second parameter of the activation (maximum of clip, threshold of softplus); None: the default of "
                  "that op")
-      .attribute(attr::post_ops, None{},
-                 concat("what is done to the result, step by step: \"", operands.empty() ? "" : operands[0].str() + ", ",
-                        "clip(-1, 1), scale(0.5)\", or a list of such steps.  A step is ",
-                        operands.empty() ? "" : text_of_operands(schema) + ", ",
-                        "scale(number) or a unary op with its parameters.  None: ",
-                        operands.empty() ? "what activation says" : "what is added, then the activation"));
+      .attribute(
+          attr::post_ops, None{},
+          concat("what is done to the result, step by step: \"", operands.empty() ? "" : operands[0].str() + ", ",
+                 "clip(-1, 1), scale(0.5)\", or a list of such steps.  A step is ",
+                 operands.empty() ? "" : text_of_operands(schema) + ", ",
+                 "scale(number) or a unary op with its parameters.  None: ",
+                 operands.empty() ? "what activation says" : "what is added, then the activation"));
   return schema;
 }
 
@@ -170,7 +172,8 @@ void complete_post_ops(Op& op) {
   const PostOps* given = op.attributes.find(attr::post_ops);
   PostOps list;
   if (given) {
-    for (const AttributeName& name : {AttributeName(attr::activation), AttributeName(attr::low), AttributeName(attr::high)})
+    for (const AttributeName& name :
+         {AttributeName(attr::activation), AttributeName(attr::low), AttributeName(attr::high)})
       check(op, !op.attributes.has(name) || op.attributes.is_none(name), Code::invalid_argument, name,
             " is given, expected None: post_ops say what is applied");
     list = *given;
@@ -305,8 +308,7 @@ ElementExpression with_post_ops(const Op& op, const std::string& value) {
     if (step.kind == PostOp::Kind::scale) {
       next = concat("(", last, ") * ", scalar(step.alpha()));
     } else {
-      const UnaryFunction* function =
-          step.kind == PostOp::Kind::function ? find_unary_function(step.name) : nullptr;
+      const UnaryFunction* function = step.kind == PostOp::Kind::function ? find_unary_function(step.name) : nullptr;
       if (!function || !function->expression) return {};
       const std::string argument = concat("v", i);
       result.text += concat(argument, " = ", last, "; ");

@@ -25,8 +25,8 @@ struct KernelArguments {
   Buffer* const* inputs = nullptr;
   Buffer* const* outputs = nullptr;
   Buffer* workspace = nullptr;  // Candidate::workspace_bytes, null if that is zero
-  // The caller has work of its own before it starts the next kernel, so that handing this one over to a driver may be left
-  // to another thread.  A plan has not: it starts all of its kernels at once.
+  // The caller has work of its own before it starts the next kernel, so that handing this one over to a driver may be
+  // left to another thread.  A plan has not: it starts all of its kernels at once.
   bool eager = false;
 };
 

@@ -2,9 +2,9 @@
 #include <atomic>
 #include <thread>
 
+#include "check.h"
 #include "providers/opencl/runtime/calls_in_turn.h"
 #include "providers/opencl/runtime/loader.h"
-#include "check.h"
 
 using namespace pl;
 using namespace pl::opencl;
@@ -94,7 +94,8 @@ TEST("threads") {
 
 TEST("one_table") {
   const Libraries& all = libraries();
-  for (const Platform& platform : all.platforms) CHECK(calls_in_turn(*platform.cl) == calls_in_turn(*all.platforms[0].cl));
+  for (const Platform& platform : all.platforms)
+    CHECK(calls_in_turn(*platform.cl) == calls_in_turn(*all.platforms[0].cl));
 }
 
 }  // namespace

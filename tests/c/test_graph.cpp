@@ -187,7 +187,7 @@ TEST("texts") {
   const std::string text = b.graph.str();
   for (const char* part :
        {"input photo \"x\": f32 (1, 4, 6, 6) axis 0 = n in any layout\n",
-        "layer = conv2d(photo \"x\", c1) activation=relu padding=1: f32 (1, 8, 6, 6)\n", "output y = layer as NHWC\n"})
+        "layer = conv2d(photo \"x\", c1) padding=1 post_ops=relu: f32 (1, 8, 6, 6)\n", "output y = layer as NHWC\n"})
     CHECK(text.find(part) != std::string::npos);
   const std::string dot = b.graph.dot();
   CHECK(dot.find("digraph") == 0);

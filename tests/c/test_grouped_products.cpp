@@ -30,9 +30,7 @@ const Case kCases[] = {
 
 int64_t begin_of(const Case& c, size_t group) { return group ? int64_t(c.ends[group - 1]) : 0; }
 
-Input ends_of(const Case& c) {
-  return {TensorDesc::dense(c.index, Dims{int64_t(c.ends.size())}), c.ends};
-}
+Input ends_of(const Case& c) { return {TensorDesc::dense(c.index, Dims{int64_t(c.ends.size())}), c.ends}; }
 
 Values products(const Case& c, const Input& x, const Input& weight, bool transposed) {
   Values y(size_t(c.rows * c.columns), 0.0);

@@ -85,8 +85,8 @@ void check_planes(Context& context, Device& device) {
       {"conv3d_backward_weights", "padding=1 kernel_size=3", {x, x}},
   };
   for (const auto& [name, attributes, inputs] : ops) {
-    const EntryRef entry = context.catalog().entry(
-        make_op(*find_schema(name), Attributes::parse(attributes), inputs), device);
+    const EntryRef entry =
+        context.catalog().entry(make_op(*find_schema(name), Attributes::parse(attributes), inputs), device);
     double unit = 1e9, other = 1e9;
     for (const Way& way : entry->ways) {
       if (way.candidate.provider != "opencl") continue;

@@ -27,8 +27,8 @@ const PieceCase cases[] = {
     {{"conv2d", {1, 89, 6, 9}, {140, 89, 1, 1}, "", true, true}, 0, 4},
 };
 
-// Channels that no copy of 4 bytes divides, or that windows read again by those of 4: sources, results, or both have zeros
-// behind the last channel.  Of an activation that makes other numbers of zeros.
+// Channels that no copy of 4 bytes divides, or that windows read again by those of 4: sources, results, or both have
+// zeros behind the last channel.  Of an activation that makes other numbers of zeros.
 TEST("padded_in_memory") {
   Candidates candidates;
   candidates.unoptimised_on_cpus();

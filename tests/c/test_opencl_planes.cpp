@@ -1,6 +1,6 @@
 // Convolutions over three spatial dimensions by the kernels that others run on GPUs: matrix units, persistent
-// work-groups, Winograd's algorithm plane by plane, and transposed ones by phases; against loops in double precision, on
-// devices without such units too.
+// work-groups, Winograd's algorithm plane by plane, and transposed ones by phases; against loops in double precision,
+// on devices without such units too.
 #include "opencl_conv_cases.h"
 #include "providers/opencl/conv/conv_common.h"
 #include "providers/opencl/matrix_units/mma.h"
@@ -43,7 +43,11 @@ struct Some {
 // few channels; one plane that padding alone surrounds; positions that strides leave out; sums in parts.
 const Case cases[] = {
     {"conv3d", {2, 24, 4, 5, 3}, {36, 24, 3, 3, 3}, "padding=1 activation=relu", true, true},
-    {"conv3d", {1, 16, 5, 6, 7}, {34, 8, 2, 3, 2}, "groups=2 stride=[2,1,3] dilation=[2,1,2] padding=[1,0,2,0,1,1]", true},
+    {"conv3d",
+     {1, 16, 5, 6, 7},
+     {34, 8, 2, 3, 2},
+     "groups=2 stride=[2,1,3] dilation=[2,1,2] padding=[1,0,2,0,1,1]",
+     true},
     {"conv3d", {2, 3, 5, 9, 8}, {40, 3, 3, 4, 3}, "stride=[1,2,2] padding=[1,2,1] dilation=[2,1,1]", true, true},
     {"conv3d", {2, 40, 5, 4, 3}, {33, 40, 1, 1, 1}, "stride=[2,1,2]", true},
     {"conv3d", {1, 32, 7, 3, 5}, {20, 32, 3, 1, 1}, "padding=[2,0,0] stride=[2,1,1]", false, true},

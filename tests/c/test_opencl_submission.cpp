@@ -85,9 +85,9 @@ TEST("nothing_overtakes") {
       run(*one, x);
       run(*two, x);  // 5
       device.copy(*x, 0, *y, 0, 64);
-      run(*one, x);  // 16
+      run(*one, x);         // 16
       run(*two, x, false);  // 50
-      run(*one, x);  // 151
+      run(*one, x);         // 151
       const unsigned seven = 7;
       CHECK(value_of(device, y) == 5);
       CHECK(value_of(device, x) == 151);

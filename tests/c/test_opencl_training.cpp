@@ -303,8 +303,8 @@ TEST("convolutions_by_input") {
   CHECK(std::any_of(seen.begin(), seen.end(),
                     [](const std::string& name) { return name.rfind("conv_transpose_turned", 0) == 0; }));
 }
-// Three dimensions: as a convolution by grad, as products of tensors as they lie (fewer planes than a step's terms reach
-// into, windows beyond the first and the last plane), by input.
+// Three dimensions: as a convolution by grad, as products of tensors as they lie (fewer planes than a step's terms
+// reach into, windows beyond the first and the last plane), by input.
 TEST("convolutions_over_planes") {
   seen.clear();
   const std::vector<DType> two{DType::f32, DType::f16};

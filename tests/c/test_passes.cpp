@@ -301,7 +301,11 @@ TEST("fuse_post_ops_sums") {
         return b.add("linear", {b.input({5, 6}), b.constant({8, 6}), b.constant({8})});
       },
       {5, 8}, "linear+bias+add(residual)+relu");
-  sum([&](Builder& b) { return b.add("matmul", {b.input({5, 6}), b.input({6, 8})}); }, {5, 8}, "matmul+add(residual)+relu");
+  sum(
+      [&](Builder& b) {
+        return b.add("matmul", {b.input({5, 6}), b.input({6, 8})});
+      },
+      {5, 8}, "matmul+add(residual)+relu");
   sum([&](Builder& b) { return conv(b, b.input(shape)); }, {4, 3, 3}, "conv2d add+relu");
   sum([&](Builder& b) { return conv(b, b.input(shape), "activation=relu"); }, shape, "conv2d+relu add+relu");
   sum(

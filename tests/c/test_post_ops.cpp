@@ -105,8 +105,9 @@ TEST("bad_lists_are_refused") {
   refused("activation=elu activation_alpha=nan", "activation_alpha is nan, expected a number");
   const std::string shape = message_of([] {
     const TensorDesc x = TensorDesc::dense(DType::f32, {1, 4, 3, 3});
-    make_op(*find_schema("conv2d"), {},
-            {x, TensorDesc::dense(DType::f32, {4, 4, 1, 1}), TensorDesc(), TensorDesc::dense(DType::f32, {1, 4, 3, 2})});
+    make_op(
+        *find_schema("conv2d"), {},
+        {x, TensorDesc::dense(DType::f32, {4, 4, 1, 1}), TensorDesc(), TensorDesc::dense(DType::f32, {1, 4, 3, 2})});
   });
   CHECK(contains(shape, "conv2d: residual.shape is (1, 4, 3, 2), expected (1, 4, 3, 3) (the output's shape)"));
   CHECK(contains(message_of([] { add_op("post_ops=exp", DType::s32); }),
@@ -144,8 +145,9 @@ TEST("what_kernels_ask") {
 
 // The list of an op gives what its steps give one by one, also by the expression, and so do its gradients.
 TEST("values_and_gradients") {
-  for (const char* steps : {"relu, add(residual)", "add(residual), tanh, scale(0.5)", "scale(2), sigmoid, add(residual)",
-                            "silu, scale(-1.5), clip(-1, 1)", "gelu, tanh", "add(residual), silu, relu"}) {
+  for (const char* steps :
+       {"relu, add(residual)", "add(residual), tanh, scale(0.5)", "scale(2), sigmoid, add(residual)",
+        "silu, scale(-1.5), clip(-1, 1)", "gelu, tanh", "add(residual), silu, relu"}) {
     const PostOps list = parse_post_ops(steps);
     const bool adds = reads_inputs(list);
     for (const char* op : {"conv2d", "matmul", "mul"}) {

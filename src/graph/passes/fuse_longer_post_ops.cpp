@@ -25,8 +25,7 @@ bool costs_less(Rewriter& rewriter, size_t index, const Fused& fused, Context& c
   set_post_ops(attributes, list);
   std::vector<TensorDesc> inputs;
   for (ValueId id : fused.inputs)
-    inputs.push_back(id == kNoValue ? TensorDesc()
-                                    : TensorDesc::dense(rewriter.desc(id).dtype, rewriter.shape(id)));
+    inputs.push_back(id == kNoValue ? TensorDesc() : TensorDesc::dense(rewriter.desc(id).dtype, rewriter.shape(id)));
   const double apart =
       cost_of(context, device, rewriter.op(size_t(fused.before))) + cost_of(context, device, rewriter.op(index));
   return cost_of(context, device, make_op(*first.schema, attributes, inputs)) < apart;

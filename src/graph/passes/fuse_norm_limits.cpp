@@ -43,8 +43,8 @@ void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_
     Attributes attributes = gradient.attributes;
     limits.set(attributes);
     const std::string name = gradient.name;
-    rewriter.rewrite(index, "batch_norm_backward", attributes, {inputs[0], read[1], inputs[2], inputs[3], inputs[4], bias},
-                     name);
+    rewriter.rewrite(index, "batch_norm_backward", attributes,
+                     {inputs[0], read[1], inputs[2], inputs[3], inputs[4], bias}, name);
   };
   const PostOps& post_ops = rewriter.post_ops(size_t(norm));
   if (!post_ops.empty()) {

@@ -95,8 +95,7 @@ class Joiner {
       const auto view = view_sliced(whole, starts, part, Dims::filled(whole.rank(), 1));
       if (!view) return;
       functions.push_back(rewriter_.post_ops(index));
-      const bool taken =
-          functions.back().empty() ? is_read(y, *view, kMostViews) : applies(functions.back()[0], *view);
+      const bool taken = functions.back().empty() ? is_read(y, *view, kMostViews) : applies(functions.back()[0], *view);
       if (!taken) return;
     }
     rewrite(group, functions);

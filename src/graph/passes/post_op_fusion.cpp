@@ -17,8 +17,8 @@ PostOps list_of(const Rewriter& rewriter, const Fused& fused) {
 bool are_fast(const PostOps& list) {
   const bool function = !list.empty() && list.back().kind == PostOp::Kind::function;
   if (function && !find_unary_function(list.back().name)->is(unary::kPostOp)) return false;
-  const auto sums = size_t(std::count_if(list.begin(), list.end(),
-                                         [](const PostOp& step) { return step.kind == PostOp::Kind::add; }));
+  const auto sums = size_t(
+      std::count_if(list.begin(), list.end(), [](const PostOp& step) { return step.kind == PostOp::Kind::add; }));
   return sums <= 1 && sums + size_t(function) == list.size();
 }
 

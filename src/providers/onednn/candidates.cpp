@@ -337,7 +337,8 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     constexpr size_t kLine = 64;
     const size_t offset = (candidate.workspace_bytes + kLine - 1) / kLine * kLine;
     candidate.workspace_bytes = offset + dnnl_memory_desc_get_size(kept);
-    arguments.push_back({DNNL_ARG_WORKSPACE, Argument::Source::workspace, 0, offset, {clone(kept).release(), Destroy()}});
+    arguments.push_back(
+        {DNNL_ARG_WORKSPACE, Argument::Source::workspace, 0, offset, {clone(kept).release(), Destroy()}});
   }
   if (step_)
     for (const auto& [index, desc] : step_->inputs) candidate.inputs[size_t(index)] = desc;

@@ -114,8 +114,8 @@ PL_ALWAYS void each_stored(const Result& result, float* y, int64_t pixels, int v
         store(to, F::of(load(to)));
     }
 }
-// Calls f(values, count) for what was stored, in runs as long as memory allows: channels of one pixel lie side by side in
-// channels last (`vector` is the width there), pixels of one vector where it is the distance of pixels.
+// Calls f(values, count) for what was stored, in runs as long as memory allows: channels of one pixel lie side by side
+// in channels last (`vector` is the width there), pixels of one vector where it is the distance of pixels.
 template <class F>
 PL_ALWAYS void each_run(const Result& result, float* y, int64_t pixels, int vectors, int part, F&& f) {
   const bool side_by_side = result.vector == kWidth;
@@ -136,9 +136,8 @@ __attribute__((noinline)) void activate(const Result& result, float* y, int64_t 
   } else if (finish.kind == Finish::Kind::silu) {
     each_stored<Silu>(result, y, pixels, vectors, part);
   } else {
-    each_run(result, y, pixels, vectors, part, [&](float* to, int64_t n) {
-      finish.other(to, to, n, finish.alpha, finish.beta);
-    });
+    each_run(result, y, pixels, vectors, part,
+             [&](float* to, int64_t n) { finish.other(to, to, n, finish.alpha, finish.beta); });
   }
 }
 

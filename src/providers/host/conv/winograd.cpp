@@ -429,7 +429,9 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       candidate.provider = "host";
       candidate.implementation = concat(late ? "winograd_late:" : "winograd:", kernels.isa);
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        candidate.inputs.push_back(i == 0 ? g.x : int(i) == post_ops->added ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
+        candidate.inputs.push_back(i == 0                      ? g.x
+                                   : int(i) == post_ops->added ? dense_as(op.inputs[i], layout)
+                                                               : dense_plain(op.inputs[i]));
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
       candidate.flops = g.flops();

@@ -108,8 +108,8 @@ struct BlockedBody {
               product.run(block, floats(0) + a_offsets[size_t(matrix)], floats(1) + b_offsets[size_t(matrix)], space);
           for (int64_t i = 0; i < block.rows; ++i) {
             const int64_t at = (matrix * product.rows + block.row + i) * columns + block.column;
-            finish(sums + i * product.result_step(), bias ? bias + block.column : nullptr,
-                   added ? added + at : nullptr, block.columns, y + at);
+            finish(sums + i * product.result_step(), bias ? bias + block.column : nullptr, added ? added + at : nullptr,
+                   block.columns, y + at);
             activation.apply(y + at, block.columns);
           }
         }
@@ -211,7 +211,7 @@ void list_rows(const Op& op, int64_t rows, CandidateList& out) {
                   [body = PointwiseProduct(**kernels, job)] { return body; });
     out.candidates.back().efficiency = rows <= kFewRows ? kReachOfFew : kReachOfMany;
     if (ending->added >= 0) out.candidates.back().in_place = 1u << ending->added;  // tiles start from it
-    if (!every_instruction_set()) break;                      // the best one
+    if (!every_instruction_set()) break;                                           // the best one
   }
 }
 

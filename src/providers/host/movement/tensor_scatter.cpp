@@ -40,8 +40,8 @@ void list(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0)), update = dense_plain(op.in(1)), at = dense_plain(op.in(2)),
                    y = dense_plain(op.out());
   const int dim = int(op.attributes[attr::dim]);
-  Body body{1, 1, x.shape[dim], update.shape[dim], size_of(x.dtype), op.attributes[attr::circular],
-            integer_loader(at.dtype)};
+  Body body{
+      1, 1, x.shape[dim], update.shape[dim], size_of(x.dtype), op.attributes[attr::circular], integer_loader(at.dtype)};
   for (int d = 0; d < x.rank(); ++d) {
     if (d == 0 && at.rank()) {
       body.batch = x.shape[0];

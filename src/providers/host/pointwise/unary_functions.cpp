@@ -201,7 +201,8 @@ Activation Activation::of(const PostOp& function) {
   Activation activation;
   activation.floats = find_float_unary(function.name);
   activation.integers = find_integer_unary(function.name);
-  require(activation.floats != nullptr, Code::internal, "post-op ", function.name, " is not known to the host provider");
+  require(activation.floats != nullptr, Code::internal, "post-op ", function.name,
+          " is not known to the host provider");
   activation.alpha = function.alpha();
   activation.beta = function.beta();
   return activation;

@@ -33,8 +33,7 @@ bool ConvTensors::deep() const {
 bool ConvTensors::pointwise() const {
   if (taps() != 1) return false;
   for (int axis = deep() ? 0 : 1; axis < 3; ++axis)
-    if (window.begin[axis] != 0 ||
-        (dst.dims[size_t(2 + axis)] - 1) * window.stride[axis] >= src.dims[size_t(2 + axis)])
+    if (window.begin[axis] != 0 || (dst.dims[size_t(2 + axis)] - 1) * window.stride[axis] >= src.dims[size_t(2 + axis)])
       return false;
   return true;
 }

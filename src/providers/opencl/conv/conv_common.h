@@ -16,7 +16,7 @@ struct ConvTensors {
   Epilogue epilogue;
   WindowArgument window;
   int64_t groups = 1;
-  int64_t stack = 1;  // more than 1: that many products, along dimension 2 (d) of all tensors
+  int64_t stack = 1;       // more than 1: that many products, along dimension 2 (d) of all tensors
   int64_t row_groups = 0;  // more: that many groups of rows, where input 2 says, have weights along dimension 2 of wei
   // More than one: that many convolutions of these sizes, whose weights follow each other.
   struct Shift {
@@ -57,8 +57,8 @@ bool pads_channels_only(const Addressing& addressing);
 // output channels for each input channel and position lies side by side, vectors of neighbouring channels follow.
 Layout packed_weights(int rank);
 
-// (n, spatial..., c), or weights' (oc, k..., ic), with zeros behind the last channel up to whole blocks of `block`: aB8b,
-// acdB8b.
+// (n, spatial..., c), or weights' (oc, k..., ic), with zeros behind the last channel up to whole blocks of `block`:
+// aB8b, acdB8b.
 Layout channels_last_padded(int rank, int64_t block);
 
 // Gives a candidate whose source, weights and output have their layouts those of the other inputs.

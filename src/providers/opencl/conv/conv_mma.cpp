@@ -35,8 +35,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   plan.define(source, problem, device);
   source.define("SCATTERED", t.scattered() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
   if (!t.phases.empty()) source.define("PHASES", int64_t(t.phases.size()));
-  if (t.row_groups > 0)
-    source.tensor("OFF", TensorDesc::dense(op.in(2).dtype, op.in(2).shape)).define("GROUPED", 1);
+  if (t.row_groups > 0) source.tensor("OFF", TensorDesc::dense(op.in(2).dtype, op.in(2).shape)).define("GROUPED", 1);
   source.define("POINTWISE", t.pointwise() && !problem.gathered ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");

@@ -68,7 +68,9 @@ Op product_of(const ConvTensors& t, const Geometry& g) {
   attributes.set(attr::dilation, std::vector<int64_t>{dilation, 1});
   return make_op(*find_schema("conv2d"), attributes,
                  {tensor(t.batch(), g.points() * ic, planes, g.tiles_h * g.tiles_w),
-                  tensor(g.points() * oc, ic, taps, 1), {}, {}});
+                  tensor(g.points() * oc, ic, taps, 1),
+                  {},
+                  {}});
 }
 
 class WinogradKernel : public Kernel {
@@ -105,8 +107,8 @@ struct Places {
 };
 
 // Adds the transform of weights, `weights`, to where `packed` says.
-Launch& add_filter(const OpenclDevice& device, KernelList& kernel, const Addressing& weights,
-                   const Addressing& packed, int tile, bool turned) {
+Launch& add_filter(const OpenclDevice& device, KernelList& kernel, const Addressing& weights, const Addressing& packed,
+                   int tile, bool turned) {
   KernelSource filter("conv/conv_winograd_filter.cl");
   filter.tensor("WEI", weights).tensor("U", packed).define("TILE", tile).define("TURNED", turned ? 1 : 0);
   Launch& launch = kernel.add(filter, "conv_winograd_filter");

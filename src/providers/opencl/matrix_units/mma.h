@@ -42,9 +42,9 @@ struct MmaProblem {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, products = 1, run = 0, runs = 1;
   bool gathered = false;
-  bool stacked = false;   // results lie behind each other, not side by side
-  bool in_order = false;  // rows are those of the left factors' tensor, side by side there
-  bool turned = false;    // of both factors the terms lie outermost
+  bool stacked = false;    // results lie behind each other, not side by side
+  bool in_order = false;   // rows are those of the left factors' tensor, side by side there
+  bool turned = false;     // of both factors the terms lie outermost
   int64_t groups = 1;      // more than one only where `turned`
   int64_t row_groups = 0;  // more: so many groups of rows have right factors of their own; which is known in a run
 

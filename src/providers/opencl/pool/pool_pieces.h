@@ -1,4 +1,5 @@
-// Pools of windows by pieces of 16 bytes, on GPUs (kernels/pool/pool_columns.cl, pool_pieces.cl, pool_backward_pieces.cl).
+// Pools of windows by pieces of 16 bytes, on GPUs (kernels/pool/pool_columns.cl, pool_pieces.cl,
+// pool_backward_pieces.cl).
 #pragma once
 
 #include "providers/opencl/runtime/opencl_device.h"
