@@ -21,17 +21,18 @@ std::atomic<Action*> last_action{nullptr};
 
 // Of a thread that has called the library; of another one once that has ended.
 struct Place {
-  std::atomic<bool> taken{true}, inside{false};
+  std::atomic<bool> taken{true};
+  std::atomic<InLibrary::State> state{InLibrary::kOutside};
   Place* before;
 };
 std::atomic<Place*> last_place{nullptr};
 std::atomic<pid_t> process{0};  // that the places are of
 
-std::atomic<bool> ending{false};
+std::atomic<bool> ended{false};
 
 bool is_main_thread() { return syscall(SYS_gettid) == getpid(); }
 
-Place* take_place() {
+Place* free_place() {
   if (process == 0) process = getpid();
   for (Place* place = last_place.load(); place; place = place->before) {
     bool taken = false;
@@ -46,17 +47,21 @@ Place* take_place() {
 
 thread_local Place* own = nullptr;
 
+// A call that is told to end and has ended leaves its thread outside, or in a call that was not told.
 void wait_for_others() {
-  ending = true;
   if (process != getpid()) return;  // a forked child, where there are none
+  for (Place* place = last_place.load(); place; place = place->before) {
+    InLibrary::State inside = InLibrary::kInside;
+    if (place != own) place->state.compare_exchange_strong(inside, InLibrary::kToEnd);
+  }
   const auto until = std::chrono::steady_clock::now() + kMostSeconds;
   for (Place* place = last_place.load(); place; place = place->before)
-    while (place != own && place->inside && std::chrono::steady_clock::now() < until)
+    while (place->state == InLibrary::kToEnd && std::chrono::steady_clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void end_process() {
-  if (ending) return;
+  if (ended.exchange(true)) return;
   wait_for_others();
   for (Action* action = last_action.exchange(nullptr); action; action = action->before) action->call();
 }
@@ -75,7 +80,7 @@ thread_local OfThread of_thread;
 }  // namespace
 
 thread_local int InLibrary::depth_ = 0;
-thread_local std::atomic<bool>* InLibrary::inside_ = nullptr;
+thread_local std::atomic<InLibrary::State>* InLibrary::place_ = nullptr;
 
 void add_end_of_process(void (*action)()) {
   [[maybe_unused]] static const int registered = std::atexit(end_process);
@@ -84,18 +89,10 @@ void add_end_of_process(void (*action)()) {
   }
 }
 
-void InLibrary::enter() {
-  if (!inside_) {
-    of_thread.called = true;  // which makes it
-    own = take_place();
-    inside_ = &own->inside;
-  }
-  inside_->store(true);
-  if (!ending || is_main_thread()) return;
-  inside_->store(false);
-  for (;;) pause();
+void InLibrary::take_place() {
+  of_thread.called = true;  // which makes it
+  own = free_place();
+  place_ = &own->state;
 }
-
-bool InLibrary::is_to_end() { return ending.load(std::memory_order_relaxed) && !is_main_thread(); }
 
 }  // namespace pl

@@ -6,8 +6,8 @@
 // that ends the process go before all of these ([basic.start.term]), so each call into the library leaves one.
 //
 // When the main thread ends the process:
-//   1. Calls of other threads are told to end (Interrupt::poll), and waited for: kMostSeconds at most.  A thread that
-//      calls from now on stays in that call for ever, as it would find the library half gone.
+//   1. Calls of other threads are told to end (Interrupt::poll), and waited for: kMostSeconds at most.  Calls that
+//      begin later are let through: a static object may wait for a thread that makes them.
 //   2. The actions are called, the last added first.
 // Where the main thread never called the library, std::atexit does both.
 #pragma once
@@ -26,19 +26,25 @@ class InLibrary {
     if (depth_++ == 0) enter();
   }
   ~InLibrary() {
-    if (--depth_ == 0) inside_->store(false, std::memory_order_release);
+    if (--depth_ == 0) place_->store(kOutside, std::memory_order_release);
   }
   InLibrary(const InLibrary&) = delete;
   InLibrary& operator=(const InLibrary&) = delete;
 
   // Whether the calling thread's call is to end, as the process does.
-  static bool is_to_end();
+  static bool is_to_end() { return place_ && place_->load(std::memory_order_relaxed) == kToEnd; }
+
+  enum State { kOutside, kInside, kToEnd };
 
  private:
-  static void enter();
+  void enter() {
+    if (!place_) take_place();
+    place_->store(kInside, std::memory_order_seq_cst);
+  }
+  static void take_place();
   // Of the calling thread; without destructors, as static objects' may call the library.
   static thread_local int depth_;
-  static thread_local std::atomic<bool>* inside_;
+  static thread_local std::atomic<State>* place_;
 };
 
 }  // namespace pl

@@ -70,7 +70,7 @@ TEST("where_the_main_thread_never_passed") {
         }) == "msa");
 }
 
-// A thread that is inside is told and waited for; one that comes later stays.
+// A thread that is inside is told, and waited for.
 TEST("calls_of_other_threads") {
   CHECK(said_by([] {
           static std::atomic<int> inside{0};
@@ -83,16 +83,34 @@ TEST("calls_of_other_threads") {
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
             say('t');
           }).detach();
-          std::thread([] {
-            ++inside;
-            for (;;) {
-              const InLibrary call;
-              if (InLibrary::is_to_end()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            }
-          }).detach();
-          while (inside < 2) std::this_thread::yield();
+          while (!inside) std::this_thread::yield();
           make_static_object();
         }) == "tas");
+}
+
+// A static object that waits for a thread that goes on calling: its later calls are let through.
+struct Worker {
+  std::atomic<bool> stop{false}, begun{false};
+  std::thread thread{[this] {
+    while (!stop) {
+      const InLibrary call;
+      begun = true;
+    }
+  }};
+  ~Worker() {
+    stop = true;
+    thread.join();
+    say('w');
+  }
+};
+
+TEST("static_objects_that_join") {
+  CHECK(said_by([] {
+          { const InLibrary call; }
+          add_end_of_process([] { say('a'); });
+          static const Worker worker;
+          while (!worker.begun) std::this_thread::yield();
+        }) == "aw");
 }
 
 TEST("calls_within_calls") {
