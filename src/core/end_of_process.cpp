@@ -62,7 +62,10 @@ void wait_for_others() {
 
 void end_process() {
   if (ended.exchange(true)) return;
-  wait_for_others();
+  for (int round = 0; round < 3; ++round) {  // a thread may have been about to call
+    wait_for_others();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
   for (Action* action = last_action.exchange(nullptr); action; action = action->before) action->call();
 }
 
