@@ -35,7 +35,7 @@ import numpy as np
 import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
-from . import dlprimitives, torchvision_models, training
+from . import dlprimitives, gpu_models, torchvision_models, training
 from .gpu import first_gpu
 from .record import write
 
@@ -88,29 +88,13 @@ def plan_of_inference(module: Any, images: Any, options: argparse.Namespace) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         torchvision_models.write_onnx(copy.deepcopy(module).eval(), images, path)
-        plan = pl.compile(str(path), device=options.device, math=options.math, seconds=options.seconds)
-    given = pl.asarray(images.numpy(), device=options.device)
-
-    def infer() -> Any:
-        result = plan(given)
-        pl.synchronize(options.device)
-        return result
-
-    return infer
+        return gpu_models.ours(str(path), images, options.math, options)
 
 
 def plan_of_training(torch: Any, module: Any, images: Any, targets: Any, options: argparse.Namespace) -> Run:
     graph = training.trainable(torch, copy.deepcopy(module), images, "adam", options.math)
     plan = pl.compile(graph, device=options.device, math=options.math, seconds=options.seconds)
-    place = [item["name"] for item in plan.outputs].index("loss")
-    given = [pl.asarray(each.numpy(), device=options.device) for each in (images, targets)]
-
-    def step() -> float:
-        results = plan(*given)
-        loss = results[place] if isinstance(results, (list, tuple)) else results
-        return float(np.asarray(loss))
-
-    return step
+    return training.step_of_plan(plan, images, targets, options.device)
 
 
 def engines_of(torch: Any, network: str, work: str, options: argparse.Namespace) -> dict[str, Callable[[], Run]]:

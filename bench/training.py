@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 
+import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
 from . import dlprimitives, torchvision_models
@@ -166,7 +167,6 @@ def without_random_numbers(torch: Any, module: Any) -> Any:
 
 def trainable(torch: Any, module: Any, images: Any, optimizer: str, math: str = "fp32") -> Any:
     """The network's step as a graph."""
-    import pylayout as pl
     from pylayout import onnx
 
     with tempfile.TemporaryDirectory() as folder:
@@ -187,10 +187,21 @@ def trainable(torch: Any, module: Any, images: Any, optimizer: str, math: str = 
     return graph
 
 
+def step_of_plan(plan: pl.Plan, images: Any, targets: Any, device: str) -> Callable[[], float]:
+    """A step of a plan of training, which gives the loss."""
+    place = [item["name"] for item in plan.outputs].index("loss")
+    given = [pl.asarray(each.numpy(), device=device) for each in (images, targets)]
+
+    def step() -> float:
+        results = plan(*given)
+        loss = results[place] if isinstance(results, (list, tuple)) else results
+        return float(np.asarray(loss))
+
+    return step
+
+
 def measure(network: str, batch: int, math: str, options: argparse.Namespace) -> dict[str, Any]:
     import torch
-
-    import pylayout as pl
 
     torch.set_num_threads(options.threads)
     pl.configure(threads=options.threads)
@@ -202,15 +213,7 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
     plan = pl.compile(graph, device=options.device, threads=options.threads, seconds=options.seconds, math=math)
     compiled = time.perf_counter() - began
     module.train()
-    place = [item["name"] for item in plan.outputs].index("loss")
-    given = [pl.asarray(each.numpy(), device=options.device) for each in (images, targets)]
-
-    def ours() -> float:
-        results = plan(*given)
-        loss = results[place] if isinstance(results, (list, tuple)) else results
-        return float(np.asarray(loss))
-
-    engines: dict[str, Callable[[], float]] = {"pylayout": ours}
+    engines: dict[str, Callable[[], float]] = {"pylayout": step_of_plan(plan, images, targets, options.device)}
     if options.device == "cpu":
         if options.peers:
             engines.update(on_processor(torch, module, images, targets, options.optimizer, math, options.inductor))
@@ -222,7 +225,7 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
         raise SystemExit(f"{network}: the first loss is {first['pylayout']}, expected {first['torch']}")
     until = time.perf_counter() + options.settle
     while time.perf_counter() < until and not plan.settled():
-        ours()
+        engines["pylayout"]()
     clock = time.process_time if options.clock == "processor" else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in engines}
     for _ in range(options.rounds):

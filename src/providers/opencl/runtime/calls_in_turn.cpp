@@ -91,24 +91,13 @@ cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event* events) {
   return result;
 }
 
-cl_int CL_API_CALL read(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset, size_t bytes,
-                        void* destination, cl_uint waits, const cl_event* list, cl_event* event) {
-  if (blocks && !polled)
-    return driver_api->clEnqueueReadBuffer(queue, memory, blocks, offset, bytes, destination, waits, list, event);
+// clEnqueueReadBuffer or clEnqueueWriteBuffer, to or from `host`.
+template <auto Transfer, class Host>
+cl_int CL_API_CALL transfer(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset, size_t bytes,
+                            Host host, cl_uint waits, const cl_event* list, cl_event* event) {
+  if (blocks && !polled) return (driver_api->*Transfer)(queue, memory, blocks, offset, bytes, host, waits, list, event);
   const auto start = [&](cl_event* own) {
-    return driver_api->clEnqueueReadBuffer(queue, memory, CL_FALSE, offset, bytes, destination, waits, list, own);
-  };
-  if (blocks) return start_and_poll(queue, event, start);
-  const std::lock_guard<std::mutex> guard(turn());
-  return start(event);
-}
-
-cl_int CL_API_CALL write(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset, size_t bytes,
-                         const void* source, cl_uint waits, const cl_event* list, cl_event* event) {
-  if (blocks && !polled)
-    return driver_api->clEnqueueWriteBuffer(queue, memory, blocks, offset, bytes, source, waits, list, event);
-  const auto start = [&](cl_event* own) {
-    return driver_api->clEnqueueWriteBuffer(queue, memory, CL_FALSE, offset, bytes, source, waits, list, own);
+    return (driver_api->*Transfer)(queue, memory, CL_FALSE, offset, bytes, host, waits, list, own);
   };
   if (blocks) return start_and_poll(queue, event, start);
   const std::lock_guard<std::mutex> guard(turn());
@@ -125,8 +114,8 @@ const Api* made_of(const Api& driver) {
   api->clEnqueueMapBuffer = driver.clEnqueueMapBuffer;  // pinned memory, on a queue of its own
   api->clFinish = finish;
   api->clWaitForEvents = wait_for_events;
-  api->clEnqueueReadBuffer = read;
-  api->clEnqueueWriteBuffer = write;
+  api->clEnqueueReadBuffer = transfer<&Api::clEnqueueReadBuffer, void*>;
+  api->clEnqueueWriteBuffer = transfer<&Api::clEnqueueWriteBuffer, const void*>;
   return api;
 }
 
