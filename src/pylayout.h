@@ -444,9 +444,11 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *                             when no `streams` slices remain is run at once, on all threads
  *   math=fp32|tf32|fp16|bf16  as of pl_context_create; at least the context's
  *   memory_limit=BYTES        of values between inputs and outputs, of weights and of states
- * (docs/howto/ship-a-plan.md) program_memory=BYTES      what programs for further sizes of named axes may take, beside
- * weights and the memory that they share (default 32 MiB and a twentieth of the weights); the one not used for longest
- * goes first simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
+ *                             (docs/howto/ship-a-plan.md)
+ *   program_memory=BYTES      what programs for further sizes of named axes may take, beside weights and the memory
+ *                             that they share (default 32 MiB and a twentieth of the weights); the one not used for
+ *                             longest goes first
+ *   simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
  *   without="pass,pass"       without these of them
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
