@@ -456,7 +456,9 @@ PL_API pl_status pl_plan_release(pl_plan plan);
 /* Runs the plan; any number of threads may at the same time.  Inputs and outputs are those of the graph, in the order
  * in which they were added; inputs in other layouts or on other devices are converted.  outputs: room for `capacity`
  * handles, at least one for each output; where outputs[i] is not NULL on entry, the result is written into that
- * tensor, otherwise a new one is returned there.  Where inputs have named axes, tensors of any sizes may come: those of
+ * tensor, otherwise a new one is returned there.  That tensor may be an input of the run: a result is written over what
+ * the run reads where every element is read before, and is copied there behind the run where not.  What is in the
+ * outputs of a run that fails is undefined.  Where inputs have named axes, tensors of any sizes may come: those of
  * which the plan has no program yet are bound, and prepared in milliseconds, in this call; sizes for which the graph
  * was not made are refused with PL_ERROR_UNSUPPORTED.  Of an input that grows, concat(past, added) as an output, the
  * result is a strided view of memory with room for more, into which later runs write behind it: not to be written to.

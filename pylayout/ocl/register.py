@@ -85,6 +85,11 @@ def register() -> None:
     backend_registration.rename_privateuse1_backend(_NAME)
     made = Shim(str(path))
     state.shim = made
+    # Behind a graph break ops call these in frames that torch.compile runs: they and what they call are not traced.
+    dynamo = torch._C._dynamo.eval_frame
+    untraced = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.SKIP)
+    for function in (_start, _make):
+        dynamo.set_code_exec_strategy(function.__code__, untraced)
     _kept.append(STARTER(_start))
     made.set_starter(_kept[-1])
     _kept.append(MAKER(_make))

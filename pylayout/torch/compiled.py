@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
+from .dtypes import dense_layout
 from .fold import attribute_of, copy_of, folded
 from .partition import idle_of, is_random, is_view, levels, separate_views, writes
 from .passed import AsTraced, Passed, may_pass, passed_of
@@ -184,6 +185,17 @@ def _is_weight(value: Any) -> bool:
     )
 
 
+def _is_like(made: Any, target: Any) -> bool:
+    """Whether a result can be written where the target lies: all of it, dense, in the same order of memory."""
+    return (
+        made.dtype == target.dtype
+        and made.shape == target.shape
+        and made.stride() == target.stride()
+        and (target.ndim == 0 or dense_layout(target.shape, target.stride()) is not None)
+        and not target._is_view()
+    )
+
+
 def _device_of(arguments: Sequence[Any]) -> torch.device:
     """Where plans run: the device ocl where a tensor is there, else with the CPU's tensors."""
     found = (each.device for each in arguments if isinstance(each, torch.Tensor) and each.device.type == "ocl")
@@ -293,6 +305,7 @@ class _Division:
         self._passed = self._find_passed()
         self.segments: list[Segment] = []
         self._of_level: dict[int, Segment] = {}
+        self._replaced: dict[Node, Node] = {}  # copies to tensors that plans write instead, by what is copied
         for at, group in sorted(groups.items()):
             inside = set(group)
             passed = {node: self._passed[node] for node in self._passed if node in inside or inside & {*node.users}}
@@ -304,11 +317,14 @@ class _Division:
             if not outputs:  # nobody reads what it computes
                 continue
             assert self._options is not None  # or nothing is planned
+            replaced = self._find_replaced(outputs, inside) if self._device.type == "ocl" else {}
+            self._replaced.update(replaced)
+            written: dict[Node, Node] = {node: copy.args[0] for node, copy in replaced.items()}  # type: ignore[misc]
             try:
-                key = (tuple(group), tuple(passed))
+                key = (tuple(group), tuple(passed), tuple(written))
                 segment = self._tried.get(key) or Segment(
                     group, outputs, self._constants, self._shared, self._steady, self._options, self._device,
-                    self._present, passed,
+                    self._present, passed, written,
                 )  # fmt: skip
             except InternalError:
                 raise
@@ -321,6 +337,22 @@ class _Division:
             self.segments.append(segment)
             self._of_level[at] = segment
         return True
+
+    def _find_replaced(self, outputs: Sequence[Node], inside: set[Node]) -> dict[Node, Node]:
+        """Of a plan's outputs that are only copied to a parameter or buffer, which nothing else reads, the copies."""
+        found = {}
+        for node in outputs:
+            outside = [user for user in node.users if user not in inside]
+            if len(outside) != 1 or outside[0].target is not torch.ops.aten.copy_.default:
+                continue
+            copy = outside[0]
+            target, source = copy.args[:2]
+            if source is not node or target not in self._steady or copy.users:
+                continue
+            readers = {*target.users} - {copy}  # type: ignore[union-attr]
+            if readers <= inside and _is_like(node.meta["val"], target.meta["val"]):  # type: ignore[union-attr]
+                found[node] = copy
+        return found
 
     def _find_passed(self) -> dict[Node, Passed]:
         """What plans make, here or in forward, and plans alone read."""
@@ -350,7 +382,8 @@ class _Division:
         needed: set[Node] = set(self._output.all_input_nodes)
         for segment in self.segments:
             needed.update(segment.inputs)
-        called = {node for node in self._called() if not self._is_planned(node)}
+        replaced = {*self._replaced.values()}
+        called = {node for node in self._called() if not self._is_planned(node) and node not in replaced}
         here = [node for node in self._nodes if node.op == "get_attr" or node in called]
         copied: dict[Node, Callable[[], torch.Tensor]] = {}  # whoever gets a known value may write to it
         for node in reversed(here):
@@ -387,7 +420,8 @@ class _Division:
                 step = (AsTraced(node, passed), (node,), {}, node)
                 order.append((-1, at, step))
         for level, segment in self._of_level.items():
-            step = (segment, segment.inputs, {}, list(segment.outputs))
+            made = [node for node in segment.outputs if node not in segment.written]
+            step = (segment, [*segment.inputs, *segment.written.values()], {}, made)
             order.append((level, 0, step))
         return [step for _, _, step in sorted(order, key=lambda each: each[:2])]
 

@@ -164,10 +164,17 @@ def _hardtanh(node: Node) -> tuple[Any, ...] | None:
     return None if result is None else (grad, result, *limits)
 
 
+def _batch_norm(node: Node) -> tuple[Any, ...] | None:
+    """Without running statistics, which it does not read in training: forward need not keep them."""
+    grad, x, weight, _, _, mean, inverse, train, *others = node.args
+    return (grad, x, weight, None, None, mean, inverse, train, *others) if train is True else None
+
+
 _REPLACED: dict[Any, tuple[Any, Callable[[Node], tuple[Any, ...] | None]]] = {
     aten.max_pool2d_with_indices_backward.default: (own.max_pool_backward.default, lambda node: _max_pool(node, 2)),
     aten.max_pool3d_with_indices_backward.default: (own.max_pool_backward.default, lambda node: _max_pool(node, 3)),
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: (own.attention_backward.default, _attention),
+    aten.native_batch_norm_backward.default: (aten.native_batch_norm_backward.default, _batch_norm),
     aten.hardtanh_backward.default: (aten.hardtanh_backward.default, _hardtanh),
     aten.native_layer_norm_backward.default: (own.layer_norm_backward.default, _layer_norm),
     aten.native_group_norm_backward.default: (own.group_norm_backward.default, _group_norm),

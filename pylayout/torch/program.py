@@ -79,7 +79,8 @@ def program(
         given = [writer.text(argument) for argument in arguments]
         given += [f"{key}={writer.text(argument)}" for key, argument in keywords.items()]
         target = "".join(f"{writer.name(node)}, " for node in made) if isinstance(made, list) else writer.name(made)
-        lines.append(f"    {target} = {writer.constant(function)}({', '.join(given)})")
+        call = f"{writer.constant(function)}({', '.join(given)})"
+        lines.append(f"    {target} = {call}" if target else f"    {call}")
         dead = [writer.name(node) for node in ending.get(number, ()) if node not in numbers]
         unread = [node for node in (made if isinstance(made, list) else [made]) if node not in {*last_use, *kept}]
         dead += [writer.name(node) for node in unread]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 from torch.fx import Node
 
 from .._load import ffi, lib
@@ -34,6 +35,9 @@ logger = logging.getLogger("pylayout.torch")
 class Segment:
     """A plan over nodes, for all sizes that follow from symbols. `at` gives what runs at certain ones.
 
+    written: of some outputs the tensor, a parameter or buffer, that is to hold it: on the device ocl a call takes these
+    tensors behind its inputs, writes into them, and gives the other outputs alone.
+
     Raises UnsupportedError where the nodes cannot be a plan; the message names the node.
     """
 
@@ -48,12 +52,14 @@ class Segment:
         device: torch.device,
         present: Evaluation | None,
         passed: Mapping[Node, Passed],
+        written: Mapping[Node, Node],
     ) -> None:
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
         self.device = device
         self.steady = steady
         self.passed = passed
+        self.written = written
         self.layouts: dict[Node, str | None] = {}  # of inputs and outputs
         self.again: list[str] = []  # for which sizes the graph was made again, and why
         self._constants, self._shared, self._present = constants, shared, present
@@ -139,13 +145,12 @@ def _graph_of(segment: weakref.ref[Segment]) -> GraphFor:
 
 
 class BoundSegment:
-    """A segment at certain sizes: takes the tensors of `inputs`, and gives those of `outputs`, newly made."""
+    """A segment at certain sizes: takes the tensors of `inputs` and those to be written, and gives the new outputs."""
 
     def __init__(self, segment: Segment, evaluation: Evaluation, sizes: Sequence[int]) -> None:
         self._plan = segment.plan
         self._handle = segment.plan._handle
         self._device = segment.device
-        self._address = int(ffi.cast("uintptr_t", self._handle))
         self._sizes = ffi.new("int64_t[]", sizes) if sizes else None
         self._count = len(sizes)
         # In the places of the plan's inputs that have no elements, and only say a size.
@@ -158,13 +163,17 @@ class BoundSegment:
         # Results that PyTorch wants with gaps between elements, which plans do not write. Of those whose elements
         # overlap each has its own here: who reads them does not mind.
         self._spread = []
-        for place, node in enumerate(segment.outputs):
+        new = 0
+        for node in segment.outputs:
             value = node.meta["val"]
             traced = form_of(node, evaluation)
             shape, strides = segment.carried(node, traced)
             self._made.append((shape, strides, value.dtype, math.prod(shape) * value.element_size()))
+            if node in segment.written:
+                continue
             if node not in segment.passed and strides != traced[1] and not may_overlap(*traced):
-                self._spread.append((place, traced[1]))
+                self._spread.append((new, traced[1]))
+            new += 1
         # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
         self._checked = []
         self._passed: dict[int, tuple[Passed, tuple[int, ...], Form]] = {}
@@ -176,9 +185,25 @@ class BoundSegment:
             self._checked.append((place, form[1]))
             if node in segment.passed:
                 self._passed[place] = (segment.passed[node], traced[0], form)
+        self._count_of_inputs = len(segment.inputs)
+        self._call = self._call_on_device(segment) if self._device.type == "ocl" else 0
         self._complex = [place for place, node in enumerate(segment.inputs) if node.meta["val"].is_complex()]
 
+    def _call_on_device(self, segment: Segment) -> int:
+        """The number of the call for `run_plan`."""
+        like = [
+            torch.empty_strided(shape, strides, dtype=dtype, device="meta") for shape, strides, dtype, _ in self._made
+        ]
+        targets = [*segment.written]
+        written = [targets.index(node) if node in segment.written else -1 for node in segment.outputs]
+        address = int(ffi.cast("uintptr_t", self._handle))
+        call: int = torch.ops.pylayout_ocl.new_plan_call(address, self._device.index or 0, like, written)
+        weakref.finalize(self, torch.ops.pylayout_ocl.release_plan_call, call)
+        return call
+
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        written = tensors[self._count_of_inputs :]
+        tensors = tensors[: self._count_of_inputs]
         for place, needed in self._checked:
             tensor = tensors[place]
             if tensor.stride() != needed or tensor.is_neg():
@@ -190,7 +215,7 @@ class BoundSegment:
         if self._blanks:
             tensors = self._with_blanks(tensors)
         if self._device.type == "ocl":
-            return self._on_device(tensors)
+            return self._on_device(tensors, written)
         made = [empty(*each) for each in self._made]
         inputs = [tensor.data_ptr() for tensor in tensors]
         outputs = [tensor.data_ptr() for tensor in made]
@@ -212,14 +237,13 @@ class BoundSegment:
             given.insert(place, blank)
         return tuple(given)
 
-    def _on_device(self, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    def _on_device(self, tensors: tuple[torch.Tensor, ...], written: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """The same with tensors of the device ocl, which are not copied."""
-        made = [
-            torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
-            for shape, strides, dtype, _ in self._made
-        ]
-        torch.ops.pylayout_ocl.run_plan(self._address, tensors, made)
-        self._spread_out(made)
+        made: list[torch.Tensor] = torch.ops.pylayout_ocl.run_plan(self._call, tensors, written)
+        if written:
+            increment_version(written)
+        if self._spread:
+            self._spread_out(made)
         return made
 
     def _spread_out(self, made: list[torch.Tensor]) -> None:

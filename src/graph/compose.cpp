@@ -159,10 +159,16 @@ Plan::BodyRef Plan::body_of(std::vector<std::unique_ptr<Variant>> parts) const {
       if (part->results[i] >= 0) body->output_forms[size_t(part->results[i])] = whole(outputs[i], *part);
   }
   body->in_place.assign(graph_.outputs().size(), false);
+  body->may_lie_over.resize(graph_.outputs().size());
   if (parts.size() == 1 && !parts[0]->slice && !parts[0]->rest) {
-    const std::vector<int>& in_place_of = parts[0]->program->in_place_of();
-    for (size_t i = 0; i < in_place_of.size(); ++i)
-      if (in_place_of[i] >= 0) body->in_place[size_t(parts[0]->results[i])] = true;
+    const Program& program = *parts[0]->program;
+    for (size_t i = 0; i < parts[0]->results.size(); ++i) {
+      if (parts[0]->results[i] < 0) continue;
+      const auto output = size_t(parts[0]->results[i]);
+      body->in_place[output] = program.in_place_of()[i] >= 0;
+      for (const int input : program.may_lie_over()[i])
+        body->may_lie_over[output].push_back(parts[0]->inputs[size_t(input)].second);
+    }
   }
   body->parts = std::move(parts);
   return body;

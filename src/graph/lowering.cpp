@@ -58,12 +58,14 @@ void Lowering::lower(bool in_place) {
   }
   lower_outputs();
   program_.in_place_of_.assign(graph_.outputs().size(), -1);
+  program_.may_lie_over_.resize(graph_.outputs().size());
   if (constants_) {
     prepare_first();
     join_steps();
   }
   if (!in_place) return;
   share_storages();
+  find_overwritable();
   update_in_place();
 }
 
@@ -452,6 +454,41 @@ void Lowering::lower_outputs() {
   }
 }
 
+void Lowering::find_overwritable() {
+  std::vector<std::vector<int>> inputs(program_.steps_.size()), outputs(program_.steps_.size());  // by step: storages
+  for (size_t s = 0; s < program_.storages_.size(); ++s) {
+    const Storage& storage = program_.storages_[s];
+    if (storage.kind == Storage::Kind::input && storage.last >= 0) inputs[size_t(storage.last)].push_back(int(s));
+    if (storage.kind == Storage::Kind::output && storage.first >= 0) outputs[size_t(storage.first)].push_back(int(s));
+  }
+  for (size_t n = 0; n < program_.steps_.size(); ++n)
+    for (const int made : outputs[n])
+      for (const int old : inputs[n])
+        if (may_lie_over(program_.steps_[n], made, old))
+          program_.may_lie_over_[size_t(program_.storages_[size_t(made)].index)].push_back(
+              program_.storages_[size_t(old)].index);
+}
+
+// Whether the step may write one storage in the memory of another one, which no later step reads.
+bool Lowering::may_lie_over(const Step& step, int made, int old) const {
+  if (step.kind != Step::Kind::op || program_.storages_[size_t(old)].bytes != program_.storages_[size_t(made)].bytes)
+    return false;
+  const auto place_in = [](const std::vector<Place>& places, int storage) {
+    int found = -1, count = 0;
+    for (size_t i = 0; i < places.size(); ++i)
+      if (places[i].storage == storage) found = int(i), ++count;
+    return count == 1 && places[size_t(found)].offset == 0 ? found : -1;
+  };
+  const int input = place_in(step.inputs, old), output = place_in(step.outputs, made);
+  if (input < 0 || output < 0) return false;
+  // Of steps that run as one each has as many arguments.
+  const size_t together = step.runs_too.size() + 1;
+  const size_t inputs = step.inputs.size() / together, outputs = step.outputs.size() / together;
+  if (size_t(input) / inputs != size_t(output) / outputs) return false;
+  const size_t i = size_t(input) % inputs, o = size_t(output) % outputs;
+  return i < 32 && (step.way->candidate.in_place >> i & 1) && same_memory(step.input_descs[i], step.output_descs[o]);
+}
+
 // Only in the steps that end a run, but for what is appended: until then it may be left, or fail, and nothing has
 // changed.
 void Lowering::update_in_place() {
@@ -461,41 +498,15 @@ void Lowering::update_in_place() {
   };
   size_t first = program_.steps_.size();
   while (first > 0 && updates(program_.steps_[first - 1])) --first;
-  std::vector<int> input_of(graph_.kept().size(), -1), output_of(graph_.kept().size(), -1);
-  for (size_t s = 0; s < program_.storages_.size(); ++s) {
-    const Storage& storage = program_.storages_[s];
-    if (storage.kind == Storage::Kind::input) {
-      const int32_t kept = graph_.inputs()[size_t(storage.index)].kept;
-      if (kept >= 0) input_of[size_t(kept)] = int(s);
-    } else if (storage.kind == Storage::Kind::output) {
-      const int32_t kept = graph_.outputs()[size_t(storage.index)].kept;
-      if (kept >= 0) output_of[size_t(kept)] = int(s);
+  for (const Storage& made : program_.storages_) {
+    if (made.kind != Storage::Kind::output) continue;
+    const int32_t kept = graph_.outputs()[size_t(made.index)].kept;
+    if (kept < 0 || (made.first < int(first) && !graph_.kept()[size_t(kept)].appended)) continue;
+    for (const int old : program_.may_lie_over_[size_t(made.index)]) {
+      if (graph_.inputs()[size_t(old)].kept != kept) continue;
+      program_.in_place_of_[size_t(made.index)] = old;
+      program_.first_in_place_ = std::min(program_.first_in_place_, size_t(made.first));
     }
-  }
-  for (size_t k = 0; k < input_of.size(); ++k) {
-    if (input_of[k] < 0 || output_of[k] < 0) continue;
-    const Storage &old = program_.storages_[size_t(input_of[k])], &made = program_.storages_[size_t(output_of[k])];
-    const bool early = made.first < int(first) && !graph_.kept()[k].appended;
-    if (early || made.first < 0 || old.last != made.first || old.bytes != made.bytes) continue;
-    const Step& step = program_.steps_[size_t(made.first)];
-    if (step.kind != Step::Kind::op) continue;
-    const auto place_in = [](const std::vector<Place>& places, int storage) {
-      int found = -1, count = 0;
-      for (size_t i = 0; i < places.size(); ++i)
-        if (places[i].storage == storage) found = int(i), ++count;
-      return count == 1 && places[size_t(found)].offset == 0 ? found : -1;
-    };
-    const int input = place_in(step.inputs, input_of[k]), output = place_in(step.outputs, output_of[k]);
-    if (input < 0 || output < 0) continue;
-    // Of steps that run as one each has as many arguments.
-    const size_t together = step.runs_too.size() + 1;
-    const size_t inputs = step.inputs.size() / together, outputs = step.outputs.size() / together;
-    if (size_t(input) / inputs != size_t(output) / outputs) continue;
-    const size_t i = size_t(input) % inputs, o = size_t(output) % outputs;
-    if (i >= 32 || !(step.way->candidate.in_place >> i & 1) || !same_memory(step.input_descs[i], step.output_descs[o]))
-      continue;
-    program_.in_place_of_[size_t(made.index)] = old.index;
-    program_.first_in_place_ = std::min(program_.first_in_place_, size_t(made.first));
   }
 }
 

@@ -60,7 +60,9 @@ class Lowering {
   const Together* joinable(const Step& step) const;
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
-  // Finds the new values of kept ones that may be written over the old.
+  // Finds the outputs that may be written over inputs; then, of these, the new values of kept ones.
+  void find_overwritable();
+  bool may_lie_over(const Step& step, int made, int old) const;
   void update_in_place();
   Place place_of_result(ValueId value, const TensorDesc& desc, Device& device);
   Place argument(size_t node, size_t input);

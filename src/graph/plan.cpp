@@ -311,7 +311,9 @@ void Plan::deliver(std::vector<TensorRef>& results, const std::vector<TensorRef>
     if (destinations[i] == results[i]) {
       results[i]->buffer()->touch();
     } else {
-      context_->runner().convert_into(results[i], destinations[i], "plan: output " + names[i]->name);
+      // Where two results are wanted in one tensor, the last one is left there.
+      if (std::find(destinations.begin() + long(i) + 1, destinations.end(), destinations[i]) == destinations.end())
+        context_->runner().convert_into(results[i], destinations[i], "plan: output " + names[i]->name);
       results[i] = destinations[i];
     }
   }
@@ -354,20 +356,26 @@ External Plan::place_update(States& states, size_t state, const TensorDesc& form
   return {update->buffer().get(), 0};
 }
 
-// Whether a result can be written where it is wanted: in this form, and where no input and no other result lies.
-bool Plan::is_straight(const Tensor& destination, const TensorDesc& form,
-                       const std::vector<const Buffer*>& taken) const {
-  return &destination.device() == home_ && same_memory(destination.desc(), form) &&
-         std::find(taken.begin(), taken.end(), destination.buffer().get()) == taken.end();
-}
-
 std::vector<External> Plan::place_outputs(const Body& body, States& states, const std::vector<TensorRef>& destinations,
-                                          const std::vector<TensorRef>& given, std::vector<TensorRef>& results) const {
+                                          const std::vector<External>& in, bool ends,
+                                          std::vector<TensorRef>& results) const {
   results.clear();
   std::vector<External> out;
   std::vector<const Buffer*> taken;  // side by side: hundreds of results are each held against hundreds of inputs
-  taken.reserve(given.size() + body.output_forms.size());
-  for (const TensorRef& tensor : given) taken.push_back(tensor->buffer().get());
+  taken.reserve(in.size() + body.output_forms.size());
+  for (const External& input : in) taken.push_back(input.buffer);
+  // Whether a result can be written where it is wanted: in this form, and where no other result lies and no input, but
+  // one that it may be written over.
+  const auto is_straight = [&](const Tensor& destination, const TensorDesc& form, size_t at) {
+    if (&destination.device() != home_ || !same_memory(destination.desc(), form)) return false;
+    const Buffer* buffer = destination.buffer().get();
+    const auto found = std::find(taken.begin(), taken.end(), buffer);
+    if (found == taken.end()) return true;
+    const int input = int(found - taken.begin());
+    const std::vector<int>& over = body.may_lie_over[at];
+    return ends && std::find(over.begin(), over.end(), input) != over.end() &&
+           std::find(found + 1, taken.end(), buffer) == taken.end();
+  };
   for (size_t at = 0; at < body.output_forms.size(); ++at) {
     const TensorDesc& form = body.output_forms[at];
     if (const int32_t state = graph_.outputs()[at].kept; state >= 0) {
@@ -380,7 +388,7 @@ std::vector<External> Plan::place_outputs(const Body& body, States& states, cons
       const TensorDesc& target = destinations[i]->desc();
       require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
               graph_.outputs()[at].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
-      if (is_straight(*destinations[i], form, taken)) result = destinations[i];
+      if (is_straight(*destinations[i], form, at)) result = destinations[i];
     }
     if (!result) result = Tensor::allocate(*home_, form);
     taken.push_back(result->buffer().get());
@@ -406,12 +414,12 @@ std::vector<TensorRef> Plan::run_on(States& states, const std::vector<TensorRef>
   std::vector<External> out;
   if (live_) {
     live_->run([&](const Body& body, const RunTimes& times) {
-      out = place_outputs(body, states, destinations, given, results);
+      out = place_outputs(body, states, destinations, in, !times.go_on, results);
       return body.chains->run(in, out, times);
     });
   } else {
     const BodyRef current = body();
-    out = place_outputs(*current, states, destinations, given, results);
+    out = place_outputs(*current, states, destinations, in, true, results);
     current->chains->run(in, out);
   }
   take_updates(states);

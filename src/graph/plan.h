@@ -131,6 +131,7 @@ class Plan {
     std::unique_ptr<Chains> chains;               // that runs them
     std::vector<TensorDesc> output_forms;         // in which outputs are given
     std::vector<bool> in_place;                   // by output: the new value of a state is written over the old one
+    std::vector<std::vector<int>> may_lie_over;   // by output: inputs that it may be written over
   };
   using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best
@@ -162,10 +163,11 @@ class Plan {
   // Its steps: the memory of inputs and results, and what comes of states afterwards.
   std::vector<External> place_inputs(const States& states, const std::vector<TensorRef>& inputs,
                                      std::vector<TensorRef>& given) const;
+  // `ends`: the run is not left early, so that results may be written over inputs.
   std::vector<External> place_outputs(const Body& body, States& states, const std::vector<TensorRef>& destinations,
-                                      const std::vector<TensorRef>& given, std::vector<TensorRef>& results) const;
+                                      const std::vector<External>& in, bool ends,
+                                      std::vector<TensorRef>& results) const;
   External place_update(States& states, size_t state, const TensorDesc& form, bool in_place) const;
-  bool is_straight(const Tensor& destination, const TensorDesc& form, const std::vector<const Buffer*>& taken) const;
   void take_updates(States& states) const;
   // Moves results to where they are wanted.
   void deliver(std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);

@@ -150,15 +150,18 @@ class Program {
   // none.
   const std::map<ValueId, TensorRef>& constants() const { return constants_; }
   int threads() const { return threads_; }
-  // By output: the input, a kept value, in whose memory it may be given, as it is written when that is read for the
-  // last time, by steps that end a run; -1: none.
+  // By output: the input, a kept value, in whose memory it is given, as it is written when that is read for the last
+  // time, by steps that end a run; -1: none.
   const std::vector<int>& in_place_of() const { return in_place_of_; }
+  // By output: the inputs in whose memory it may be given, as the step that writes it is the last one to read them.
+  const std::vector<std::vector<int>>& may_lie_over() const { return may_lie_over_; }
   // Has steps refer to other entries with the same way.
   void replace_entries(const std::function<EntryRef(const EntryRef& entry, const Way& way)>& replacement);
   // Where the constants lie that its steps read.
   void add_constants(ConstantBlocks& blocks) const;
 
-  // One run.  Externals are as inputs() and outputs() describe them, apart but for in_place_of().  False if it was
+  // One run.  Externals are as inputs() and outputs() describe them, apart but for in_place_of() and
+  // may_lie_over().  False if it was
   // ended early: then outputs hold nothing of use.  While a profile is recorded no times are taken.
   bool run(const External* inputs, const External* outputs, const RunTimes& times = {});
 
@@ -197,6 +200,7 @@ class Program {
   std::vector<std::string> names_;  // by node of the graph
   std::map<ValueId, TensorRef> constants_;
   std::vector<int> in_place_of_;
+  std::vector<std::vector<int>> may_lie_over_;
   size_t first_in_place_ = SIZE_MAX;                // the step from which on inputs may be written to
   std::vector<std::pair<Device*, size_t>> blocks_;  // of the arenas, with their bytes: one where memory has addresses
   ProgramMemory memory_;

@@ -5,6 +5,8 @@ import functools
 
 import pytest
 
+import pylayout as pl
+
 torch = pytest.importorskip("torch")
 
 from ocl_testing import OCL, numbers, quiet, small_network  # noqa: E402, F401
@@ -94,6 +96,50 @@ def test_compiled_training_on_the_device():
     for mine, wanted in zip(there.parameters(), here.parameters(), strict=True):
         assert mine.grad.device == torch.device(OCL)
         torch.testing.assert_close(mine.grad.cpu(), wanted.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_running_statistics_are_written_where_they_lie():
+    """By the plan, without copies or calls of PyTorch's; autograd knows that they have changed."""
+    import pylayout.torch
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 8, 3, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU()]
+    layers += [torch.nn.Conv2d(8, 8, 3, bias=False), torch.nn.BatchNorm2d(8, momentum=0.3), torch.nn.Flatten()]
+    here = torch.nn.Sequential(*layers, torch.nn.Linear(8 * 8 * 8, 4))
+    there = copy.deepcopy(here).to(OCL)
+    x = numbers(4, 3, 12, 12)
+    pylayout.torch.reset()
+    fast = _compiled(there)
+    addresses = [buffer.data_ptr() for buffer in there.buffers()]
+    for _ in range(3):
+        before = [buffer._version for buffer in there.buffers()]
+        here(x).square().mean().backward()
+        fast(x.to(OCL)).square().mean().backward()
+        for mine, wanted in zip(there.buffers(), here.buffers(), strict=True):
+            torch.testing.assert_close(mine.cpu(), wanted, rtol=1e-4, atol=1e-5)
+        assert all(buffer._version > old for buffer, old in zip(there.buffers(), before, strict=True))
+    for mine, wanted in zip(there.parameters(), here.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad.cpu(), wanted.grad, rtol=1e-3, atol=1e-4)
+    assert addresses == [buffer.data_ptr() for buffer in there.buffers()]
+    forward, backward = pylayout.torch.report().graphs
+    assert forward.left == backward.left == (), (forward.left, backward.left)
+    given = x.to(OCL)
+    with pl.profile() as profile:
+        fast(given)
+    moved = [event for event in profile.events if event["kind"] != "op" and event["role"] != "weights"]
+    assert len(moved) <= 1, moved  # the images
+
+
+def test_programs_of_ops_are_made_behind_a_graph_break(caplog):
+    """torch.compile traces what runs there, but not what the device has in Python."""
+    here = torch.nn.BatchNorm2d(8, momentum=None)  # it reads the counter of batches
+    there = copy.deepcopy(here).to(OCL)
+    x = numbers(4, 8, 5, 7)
+    fast = _compiled(there)
+    for _ in range(3):
+        torch.testing.assert_close(fast(x.to(OCL)).cpu(), here(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(there.running_var.cpu(), here.running_var, rtol=1e-4, atol=1e-4)
+    assert not [each for each in caplog.records if each.name == "pylayout.ocl"]
 
 
 # ---- automatic mixed precision ----

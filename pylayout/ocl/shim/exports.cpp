@@ -146,13 +146,52 @@ void seed(int64_t device, int64_t value) {
   generator.set_current_seed(uint64_t(value));
 }
 
-// A plan of the library on tensors of the device, without copies of those that lie as the plan wants them.
-void run_plan(int64_t plan, const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {
+// A plan of the library, and what tensors its runs give.
+struct PlanCall {
+  struct Result {
+    std::vector<int64_t> sizes, strides;
+    at::ScalarType type;
+    int64_t written;  // into which of the tensors that the caller gives for it; -1: into a new one
+  };
+  pl_plan plan;
+  c10::DeviceIndex device;
+  std::vector<Result> results;
+};
+
+// `like`: tensors of the meta device, as each result is. The number of a call, for run_plan; the plan must outlive it.
+int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor>& like,
+                      at::ArrayRef<int64_t> written) {
+  TORCH_CHECK(written.size() == like.size(), "ocl: new_plan_call: ", written.size(), " places of results, expected ",
+              like.size());
+  auto call = std::make_unique<PlanCall>();
+  call->plan = reinterpret_cast<pl_plan>(plan);
+  call->device = c10::DeviceIndex(device);
+  for (size_t i = 0; i < like.size(); ++i)
+    call->results.push_back({like[i].sizes().vec(), like[i].strides().vec(), like[i].scalar_type(), written[i]});
+  return reinterpret_cast<int64_t>(call.release());
+}
+
+void release_plan_call(int64_t call) { delete reinterpret_cast<PlanCall*>(call); }
+
+// Runs the plan on tensors of the device, without copies of those that lie as the plan wants them. Gives the results
+// that are new; the others are written into the tensors of `written`, which may be inputs too.
+std::vector<at::Tensor> run_plan(int64_t number, const std::vector<at::Tensor>& inputs,
+                                 const std::vector<at::Tensor>& written) {
+  const PlanCall& call = *reinterpret_cast<const PlanCall*>(number);
+  std::vector<at::Tensor> made;
   std::vector<Handle> held;
-  std::vector<pl_tensor> given, made;
+  std::vector<pl_tensor> given, results;
+  held.reserve(inputs.size() + call.results.size());
+  given.reserve(inputs.size());
+  results.reserve(call.results.size());
   for (const at::Tensor& tensor : inputs) given.push_back(held.emplace_back(view_of(tensor)).get());
-  for (const at::Tensor& tensor : outputs) made.push_back(held.emplace_back(view_of(tensor)).get());
-  check(pl_plan_run(reinterpret_cast<pl_plan>(plan), given.data(), given.size(), made.data(), made.size()));
+  for (const PlanCall::Result& result : call.results) {
+    if (result.written < 0) made.push_back(empty_strided(result.sizes, result.strides, result.type, call.device));
+    const at::Tensor& target = result.written < 0 ? made.back() : written.at(size_t(result.written));
+    results.push_back(held.emplace_back(view_of(target)).get());
+  }
+  check(pl_plan_run(call.plan, given.data(), given.size(), results.data(), results.size()));
+  return made;
 }
 
 // The library's tensor over a tensor of the device, as the number of a handle that is the caller's.
@@ -169,12 +208,12 @@ TORCH_LIBRARY(pylayout_ocl, m) {
   m.def("initial_seed(int device) -> int",
         [](int64_t device) { return int64_t(default_generator(c10::DeviceIndex(device)).current_seed()); });
   m.def("handle(Tensor tensor) -> int");
-  m.def("run_plan(int plan, Tensor[] inputs, Tensor(a!)[] outputs) -> ()");
+  m.def("new_plan_call(int plan, int device, Tensor[] like, int[] written) -> int", new_plan_call);
+  m.def("release_plan_call(int call) -> ()", release_plan_call);
+  // For any tensors: also where a plan takes none.
+  m.def("run_plan(int call, Tensor[] inputs, Tensor(a!)[] written) -> Tensor[]", run_plan);
 }
 
-TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) {
-  m.impl("handle", handle_of);
-  m.impl("run_plan", run_plan);
-}
+TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) { m.impl("handle", handle_of); }
 
 }  // namespace
