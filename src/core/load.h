@@ -19,6 +19,8 @@ class Load {
   // How many processors others had on average from `since` until now, or for somewhat longer where that is too short to
   // tell; those that a hypervisor gave to other machines among them.  Nothing where that is not known.
   virtual std::optional<double> of_others(Clock::time_point since) = 0;
+  // The same of the last moments, for who asks in every call of an op.
+  virtual std::optional<double> of_others_lately() { return of_others(Clock::now()); }
 };
 
 // Linux': /proc/stat counts what every processor did, and getrusage() what this process had of that.
@@ -26,6 +28,7 @@ class SystemLoad : public Load {
  public:
   SystemLoad();
   std::optional<double> of_others(Clock::time_point since) override;
+  std::optional<double> of_others_lately() override;
 
  private:
   struct Sample {
@@ -36,6 +39,9 @@ class SystemLoad : public Load {
 
   std::mutex lock_;
   std::deque<Sample> samples_;  // at least kApart apart
+  std::mutex lately_lock_;      // taken before lock_
+  Clock::time_point lately_at_{};
+  std::optional<double> lately_;
 };
 
 }  // namespace pl

@@ -230,9 +230,9 @@ class Catalog {
   EntryRef make(const Op& op, Device& device, int threads, bool whole_space, const std::string& only = {});
   void price(Entry& entry);
   bool may_measure_again(const Entry& entry);
-  bool is_quiet(const Device& device, int threads);  // threads 0: all
-  // Processors that others take beyond those that the device's ops leave free; nothing where that is not known.
-  std::optional<double> taken_by_others(const Device& device, int threads, Load::Clock::time_point since);
+  bool is_quiet(const Device& device, int threads);  // in the last moments; threads 0: all
+  // Processors that others take beyond those that the device's ops leave free.
+  static double beyond_the_spare(double others, const Device& device, int threads);
   void refuse_wrong(Way& way, double error);
   std::vector<Witness> witnesses(Entry& entry);
   struct Belief {

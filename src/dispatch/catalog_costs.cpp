@@ -145,16 +145,15 @@ void Catalog::measure(Entry& entry, Tuning tuning, const MeasureLimits& limits) 
                                    [](const Way& way) { return (way.measured && !way.busy) || !way.usable; });
 }
 
-std::optional<double> Catalog::taken_by_others(const Device& device, int threads, Load::Clock::time_point since) {
-  if (device.traits().gpu) return 0;
-  const std::optional<double> others = machine_.load().of_others(since);
-  if (!others) return std::nullopt;
+double Catalog::beyond_the_spare(double others, const Device& device, int threads) {
   const int all = available_processors(), own = device.traits().threads && threads ? std::min(threads, all) : all;
-  return std::max(0.0, *others - (all - own));
+  return std::max(0.0, others - (all - own));
 }
 
 bool Catalog::was_disturbed(const Device& device, int threads, Load::Clock::time_point since) {
-  return taken_by_others(device, threads, since).value_or(0) > kDisturbed;
+  if (device.traits().gpu) return false;
+  const std::optional<double> others = machine_.load().of_others(since);
+  return others && beyond_the_spare(*others, device, threads) > kDisturbed;
 }
 
 // With the entry's lock: whether it has ways to be measured again, and now is the time.
@@ -165,8 +164,9 @@ bool Catalog::may_measure_again(const Entry& entry) {
 }
 
 bool Catalog::is_quiet(const Device& device, int threads) {
-  const auto taken = taken_by_others(device, threads, Load::Clock::now());
-  return taken && *taken <= kQuiet;
+  if (device.traits().gpu) return true;
+  const std::optional<double> others = machine_.load().of_others_lately();
+  return others && beyond_the_spare(*others, device, threads) <= kQuiet;
 }
 
 namespace {

@@ -27,7 +27,13 @@ namespace {
 class StatedLoad : public Load {
  public:
   explicit StatedLoad(std::optional<double> others) : others_(others) {}
-  std::optional<double> of_others(Clock::time_point) override { return others_; }
+  std::optional<double> of_others(Clock::time_point) override {
+    ++asked;
+    return others_;
+  }
+  std::optional<double> of_others_lately() override { return others_; }
+
+  int asked = 0;  // how often for a stretch of time, which reads the system's counters
 
  private:
   std::optional<double> others_;
@@ -37,6 +43,7 @@ class StatedLoad : public Load {
 struct Process {
   std::shared_ptr<Context> context;
   EntryRef entry;
+  StatedLoad* load = nullptr;  // the context's
 
   Process(const std::string& cache, std::optional<double> others, int threads = available_processors()) {
     ContextOptions options;
@@ -45,7 +52,9 @@ struct Process {
     options.threads = threads;
     options.cost_tables = false;
     context = Context::create(options);
-    context->set_load(std::make_unique<StatedLoad>(others));
+    auto stated = std::make_unique<StatedLoad>(others);
+    load = stated.get();
+    context->set_load(std::move(stated));
     const TensorDesc x = TensorDesc::dense(DType::f32, {1, 16, 12, 12});
     entry = context->catalog().entry(make_op(*find_schema("relu"), {}, {x}), context->device("cpu"));
   }
@@ -100,6 +109,17 @@ class Hogs {
   std::vector<pid_t> children_;
 };
 
+TEST("of_the_last_moments_the_system_is_asked_now_and_then") {
+  SystemLoad load;
+  std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  const std::optional<double> first = load.of_others_lately();
+  int same = 0;
+  for (int i = 0; i < 50; ++i) same += load.of_others_lately() == first;
+  CHECK(same >= 40);  // each reading has other counts and another time
+  std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  if (first && *first > 0) CHECK(load.of_others_lately() != first);
+}
+
 TEST("what_a_busy_machine_says_is_marked_serves_and_is_measured_again_when_it_is_quiet") {
   const Cache cache;
   size_t ways = 0;
@@ -117,6 +137,9 @@ TEST("what_a_busy_machine_says_is_marked_serves_and_is_measured_again_when_it_is
     CHECK(still_busy.busy() == ways);  // they serve, which saves measuring anew each time
     for (const Way& way : still_busy.entry->ways) CHECK(way.ms > 0);
     CHECK(still_busy.measure() == 0);
+    const int before = still_busy.load->asked;
+    for (int i = 0; i < 100; ++i) still_busy.measure(Tuning::automatic);  // as each call of an op does
+    CHECK(still_busy.load->asked == before);
   }
   {
     Process unknown(cache.path, std::nullopt);
