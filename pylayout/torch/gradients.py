@@ -6,6 +6,7 @@ to write and read. PyTorch runs these ops where plans refuse them.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -109,9 +110,38 @@ def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: 
     return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
-# Not written as smaller ops when they are traced: norms, so that they are found here; parts of tensors, whose gradients
-# are zeros around them, so that plans join those of one tensor (pass join_parts).
+@torch.library.custom_op("pylayout::batch_norm_limits_backward", mutates_args=())
+def batch_norm_limits_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor,
+    inverse: torch.Tensor,
+    eps: float,
+    low: float,
+    high: float,
+) -> Three:
+    """Of a batch norm of training and of a relu or clip behind it, by the gradient of that one's result."""
+    scale = x.new_ones(x.shape[1]) if weight is None else weight
+    along = [1, -1, *[1] * (x.ndim - 2)]
+    y = (x - mean.view(along)) * (inverse * scale).view(along)
+    y = y if bias is None else y + bias.view(along)
+    kept = torch.where((y > low) & (y < high), grad, 0)
+    made: Three = aten.native_batch_norm_backward(kept, x, scale, None, None, mean, inverse, True, eps, [True] * 3)
+    return made
+
+
+@batch_norm_limits_backward.register_fake
+def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, *_: Any) -> Three:
+    like = x if weight is None else weight
+    return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
+
+
+# Not written as smaller ops when they are traced: norms and rectifiers, so that they are found here; parts of tensors,
+# whose gradients are zeros around them, so that plans join those of one tensor (pass join_parts).
 KEPT = (
+    aten.threshold_backward.default,
     aten.native_layer_norm_backward.default,
     aten.native_group_norm_backward.default,
     aten.slice_backward.default,
@@ -119,74 +149,125 @@ KEPT = (
 )
 
 
-def _max_pool(node: Node, rank: int) -> tuple[Any, ...]:
+Gradient = tuple[Any, tuple[Any, ...]]  # an op and its arguments
+
+
+def _max_pool(node: Node, rank: int) -> Gradient:
     grad, x, kernel, stride, padding, dilation, ceil_mode, _ = node.args
     window = [[*values] * (rank if len(values) == 1 else 1) for values in (kernel, stride or kernel, padding, dilation)]  # type: ignore[arg-type, misc]
-    return grad, x, *window, ceil_mode
+    return own.max_pool_backward.default, (grad, x, *window, ceil_mode)
 
 
-def _attention(node: Node) -> tuple[Any, ...] | None:
+def _attention(node: Node) -> Gradient | None:
     grad, q, k, v, _, _, dropout, is_causal = node.args
     mask, scale = (node.kwargs.get(name) for name in ("attn_mask", "scale"))
-    return (grad, q, k, v, mask, is_causal, scale) if dropout == 0 else None
+    return (own.attention_backward.default, (grad, q, k, v, mask, is_causal, scale)) if dropout == 0 else None
 
 
-def _eps(statistics: Any, forward: Any) -> Any:
-    """That of the norm which gave statistics; None where it is not in the graph."""
-    while isinstance(statistics, Node) and statistics.target in ALIASES:
-        statistics = statistics.args[0]
-    if not isinstance(statistics, Node) or statistics.target is not operator.getitem:
+def _unaliased(node: Any) -> Any:
+    while isinstance(node, Node) and node.target in ALIASES:
+        node = node.args[0]
+    return node
+
+
+def _result_of(node: Any, forward: Any, number: int) -> Node | None:
+    """The call of that op whose result of that number the node is; None where it is none."""
+    node = _unaliased(node)
+    if not isinstance(node, Node) or node.target is not operator.getitem or node.args[1] != number:
         return None
-    norm = statistics.args[0]
-    return norm.args[-1] if isinstance(norm, Node) and norm.target is forward else None
+    made = node.args[0]
+    return made if isinstance(made, Node) and made.target is forward else None
 
 
-def _layer_norm(node: Node) -> tuple[Any, ...] | None:
+def _layer_norm(node: Node) -> Gradient | None:
     grad, x, shape, mean, _, weight, *_ = node.args
-    eps = _eps(mean, aten.native_layer_norm.default)
-    return None if eps is None else (grad, x, shape, weight, eps)
+    norm = _result_of(mean, aten.native_layer_norm.default, 1)
+    return None if norm is None else (own.layer_norm_backward.default, (grad, x, shape, weight, norm.args[-1]))
 
 
-def _group_norm(node: Node) -> tuple[Any, ...] | None:
+def _group_norm(node: Node) -> Gradient | None:
     grad, x, mean, _, weight, _, _, _, groups, *_ = node.args
-    eps = _eps(mean, aten.native_group_norm.default)
-    return None if eps is None else (grad, x, weight, groups, eps)
+    norm = _result_of(mean, aten.native_group_norm.default, 1)
+    return None if norm is None else (own.group_norm_backward.default, (grad, x, weight, groups, norm.args[-1]))
 
 
-def _hardtanh(node: Node) -> tuple[Any, ...] | None:
+def _hardtanh(node: Node) -> Gradient | None:
     """Read of the result, which the next op reads anyway: it is at a limit where what it was made of is."""
     grad, x, *limits = node.args
     while isinstance(x, Node) and x.target is aten.clone.default:  # of what is done in place the argument is kept so
         x = x.args[0]
     users = x.users if isinstance(x, Node) else ()
     made = (user for user in users if user.target is aten.hardtanh.default)
-    result = next((user for user in made if [*user.args[1:], *(-1, 1)[len(user.args) - 1 :]] == limits), None)
-    return None if result is None else (grad, result, *limits)
+    result = next((user for user in made if _limits(user)[1:] == tuple(limits)), None)
+    return None if result is None else (aten.hardtanh_backward.default, (grad, result, *limits))
 
 
-def _batch_norm(node: Node) -> tuple[Any, ...] | None:
-    """Without running statistics, which it does not read in training: forward need not keep them."""
-    grad, x, weight, _, _, mean, inverse, train, *others = node.args
-    return (grad, x, weight, None, None, mean, inverse, train, *others) if train is True else None
+def _limits(node: Node) -> tuple[Any, Any, Any]:
+    """Of a relu or hardtanh what it is given, and between which values it gives that."""
+    if node.target is aten.relu.default:
+        return node.args[0], 0.0, math.inf
+    low, high = (node.args[i] if len(node.args) > i else (-1.0, 1.0)[i - 1] for i in (1, 2))
+    return node.args[0], low, high
 
 
-_REPLACED: dict[Any, tuple[Any, Callable[[Node], tuple[Any, ...] | None]]] = {
-    aten.max_pool2d_with_indices_backward.default: (own.max_pool_backward.default, lambda node: _max_pool(node, 2)),
-    aten.max_pool3d_with_indices_backward.default: (own.max_pool_backward.default, lambda node: _max_pool(node, 3)),
-    aten._scaled_dot_product_flash_attention_for_cpu_backward.default: (own.attention_backward.default, _attention),
-    aten.native_batch_norm_backward.default: (aten.native_batch_norm_backward.default, _batch_norm),
-    aten.hardtanh_backward.default: (aten.hardtanh_backward.default, _hardtanh),
-    aten.native_layer_norm_backward.default: (own.layer_norm_backward.default, _layer_norm),
-    aten.native_group_norm_backward.default: (own.group_norm_backward.default, _group_norm),
+def _batch_norm(node: Node) -> Gradient | None:
+    """Without running statistics, which it does not read in training; with the gradient of a relu or clip behind it.
+
+    That gradient is read by nothing else; the norm tells by what it is given which results were limited.
+    """
+    grad, x, weight, _, _, mean, inverse, train, eps, mask = node.args
+    if train is not True:
+        return None
+    plain = aten.native_batch_norm_backward.default, (grad, x, weight, None, None, mean, inverse, train, eps, mask)
+    norm = next(filter(None, (_result_of(mean, forward, 1) for forward in _BATCH_NORMS)), None)
+    if norm is None or norm.args[0] is not x or norm.args[1] is not weight:
+        return plain
+    if not isinstance(grad, Node) or len(grad.users) != 1 or grad.target not in _RECTIFIERS:
+        return plain
+    of_rectifier, result, *_ = grad.args
+    result = _unaliased(result)
+    if not isinstance(result, Node) or result.target not in (aten.relu.default, aten.hardtanh.default):
+        return plain
+    y, low, high = _limits(result)
+    if _RECTIFIERS[grad.target](grad) != (low, high) or _result_of(y, norm.target, 0) is not norm:
+        return plain
+    return own.batch_norm_limits_backward.default, (
+        of_rectifier,
+        x,
+        weight,
+        norm.args[2],
+        mean,
+        inverse,
+        eps,
+        low,
+        high,
+    )
+
+
+_BATCH_NORMS = (aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.no_stats)
+
+# Gradients of rectifiers that are read off a result, and between which values they pass it on.
+_RECTIFIERS: dict[Any, Callable[[Node], tuple[Any, Any]]] = {
+    aten.hardtanh_backward.default: lambda node: (node.args[2], node.args[3]),
+    aten.threshold_backward.default: lambda node: (node.args[2], math.inf),
+}
+
+_REPLACED: dict[Any, Callable[[Node], Gradient | None]] = {
+    aten.max_pool2d_with_indices_backward.default: lambda node: _max_pool(node, 2),
+    aten.max_pool3d_with_indices_backward.default: lambda node: _max_pool(node, 3),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _attention,
+    aten.hardtanh_backward.default: _hardtanh,
+    aten.native_layer_norm_backward.default: _layer_norm,
+    aten.native_group_norm_backward.default: _group_norm,
+    aten.native_batch_norm_backward.default: _batch_norm,
 }
 
 
 def replace_gradients(graph: Graph) -> None:
     """Put these ops in the place of PyTorch's."""
     for node in [*graph.nodes]:
-        if node.target in _REPLACED:
-            target, arguments_of = _REPLACED[node.target]
-            arguments = arguments_of(node)
-            if arguments is not None:
-                node.target, node.args, node.kwargs = target, arguments, {}
+        gradient = _REPLACED[node.target](node) if node.target in _REPLACED else None
+        if gradient is not None:
+            node.target, node.args = gradient
+            node.kwargs = {}
     graph.eliminate_dead_code()

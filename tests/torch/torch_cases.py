@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -474,6 +475,11 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, True, None),
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 4), r(1, 1, 5, 7), False, 0.3),
         (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), None, True, None),
+    ],
+    "pylayout.batch_norm_limits_backward.default": [
+        (r(2, 8, 7, 6), IMAGE, r(8), r(8), r(8), p(8), 1e-5, 0.0, 6.0),
+        (r(2, 8, 7, 6), IMAGE, None, r(8), r(8), p(8), 1e-5, 0.0, math.inf),
+        (r(3, 5), r(3, 5), r(5), None, r(5), p(5), 1e-3, -0.5, 0.25),
     ],
     "pylayout.layer_norm_backward.default": [
         (r(2, 3, 8), r(2, 3, 8), [8], p(8), 1e-5),

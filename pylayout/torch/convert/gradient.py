@@ -86,6 +86,19 @@ def batch_norm_training(
     return call.cast(y, given), call.cast(found, call.dtype(1)), call.cast(inverse, call.dtype(2)), *running
 
 
+def _spread(call: Call, inverse: Operand, eps: float) -> Operand:
+    """What `batch_norm_backward` takes for the variance, which was kept as 1 / sqrt(variance + eps).
+
+    In a plan that is undone: oneDNN takes the variance itself.
+    """
+    inverse = call.cast(inverse, "f32")
+    if call.one_by_one:
+        return inverse
+    expression = "y0 = max(1 / (x0 * x0) - s0, 0)"
+    made: Operand = call.op("pointwise", [inverse], expression, scalars=[float(eps)], dtype="f32")
+    return made
+
+
 @converter("native_batch_norm_backward.default")
 def batch_norm_backward(
     call: Call, grad: Operand, x: Operand, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
@@ -97,12 +110,7 @@ def batch_norm_backward(
     weight = call.op("expand", call.tensor(1.0, "f32"), [channels]) if weight is None else call.cast(weight, "f32")
     mean = call.cast(save_mean if train else running_mean, "f32")
     if train:
-        # The variance was kept as 1 / sqrt(variance + eps). In a plan that is undone: oneDNN takes the variance itself.
-        spread = call.cast(save_invstd, "f32")
-        if not call.one_by_one:
-            spread = call.op(
-                "pointwise", [spread], "y0 = max(1 / (x0 * x0) - s0, 0)", scalars=[float(eps)], dtype="f32"
-            )
+        spread = _spread(call, save_invstd, eps)
         made = call.op("batch_norm_backward", x, grad, mean, spread, weight, eps=float(eps), inverted=call.one_by_one)
     else:  # the statistics are constants
         along, others = [channels, *[1] * (x.ndim - 2)], [0, *range(2, x.ndim)]
@@ -116,6 +124,25 @@ def batch_norm_backward(
         call.cast(each, dtype) if wanted else None
         for each, dtype, wanted in zip(made, dtypes, output_mask, strict=True)
     )
+
+
+@converter("pylayout.batch_norm_limits_backward.default")
+def batch_norm_limits_backward(
+    call: Call, grad: Operand, x: Operand, weight: Any, bias: Any, mean: Operand, inverse: Operand, eps: float,
+    low: float, high: float,
+) -> Any:  # fmt: skip
+    given, channels = x.dtype.name, x.shape[1]
+    of_weight = given if weight is None else weight.dtype.name
+    weight, bias = (
+        call.op("expand", call.tensor(default, "f32"), [channels]) if each is None else call.cast(each, "f32")
+        for each, default in ((weight, 1.0), (bias, 0.0))
+    )
+    made = call.op(
+        "batch_norm_backward", call.cast(x, "f32"), call.cast(grad, "f32"), call.cast(mean, "f32"),
+        _spread(call, inverse, eps), weight, bias, eps=float(eps), inverted=call.one_by_one, low=float(low),
+        high=float(high),
+    )  # fmt: skip
+    return tuple(call.cast(each, dtype) for each, dtype in zip(made, (given, of_weight, of_weight), strict=True))
 
 
 @converter("threshold_backward.default", keeps=False)
