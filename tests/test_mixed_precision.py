@@ -16,6 +16,8 @@ from pylayout.classifier import Classifier, Settings
 
 torch = pytest.importorskip("torch", reason="losses are compared with PyTorch's")
 
+pytestmark = pytest.mark.usefixtures("unoptimised")
+
 MATHS = ["fp16", "bf16"]
 CHANNELS, CLASSES, BATCH = 16, 10, 8
 
