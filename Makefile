@@ -13,7 +13,7 @@ CMAKE_HERE = -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(C
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 # The slow C tests of a family of kernels.
 KERNEL_PARTS := test-kernels-conv test-kernels-matmul test-kernels-attention test-kernels-norm test-kernels-pool \
-                test-kernels-local test-kernels-units
+                test-kernels-rows test-kernels-local test-kernels-units
 # Tests share the cores: threads that wait for work leave them to each other.
 test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-sizes test-intel \
 sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
@@ -32,8 +32,10 @@ demo: build
 # `test` leaves out what is marked slow. `test-all` has it too, in parts, which CI runs one at a time.
 # What takes more than five minutes is run by name: pytest -m exhaustive.
 .PHONY: test-kernels test-optimised test-candidates test-networks test-torch test-sizes
-CTEST = $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_OPTIONS)
-PYTEST = PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal
+# PoCL links each kernel: in a fifth of the time by tests/linker/ld.
+LINKER := COMPILER_PATH=$(CURDIR)/tests/linker
+CTEST = $(LINKER) $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_OPTIONS)
+PYTEST = $(LINKER) PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal
 test: tests
 	@rc=0; \
 	$(CTEST) --label-exclude slow || rc=1; \
@@ -47,7 +49,7 @@ $(KERNEL_PARTS): test-kernels-%: tests
 	@$(CTEST) --label-regex '^slow-$*$$'
 # Python tests of kernels: the ops' cases that `test` leaves out on OpenCL, all cases where dispatch measures candidates,
 # every value of every tunable.
-CANDIDATES := tests/test_ops.py tests/test_op_gradients.py tests/test_opencl_tunables.py
+CANDIDATES := tests/test_ops.py tests/test_op_gradients.py tests/test_opencl_kernels.py tests/test_opencl_tunables.py
 test-candidates: tests
 	@$(PYTEST) -m slow $(CANDIDATES)
 # Python tests: large networks.
@@ -105,7 +107,7 @@ sanitize-address sanitize-thread: sanitize-%: $(VENV)/venv.stamp
 	@$(BIN)/cmake -S . -B build/$* -G Ninja $(CMAKE_HERE) -DPYLAYOUT_PYTHON=OFF -DPYLAYOUT_TESTS=ON \
 	    -DPYLAYOUT_SANITIZE=$* >build/$*.log || { cat build/$*.log; exit 1; }
 	@$(BIN)/cmake --build build/$* --parallel $(JOBS)
-	@$(BIN)/ctest --test-dir build/$* --output-on-failure -j $(JOBS)
+	@$(LINKER) $(BIN)/ctest --test-dir build/$* --output-on-failure -j $(JOBS)
 
 # Other compilers' warnings as errors: every file parsed by clang++, and by a g++ newer than 12 where there is one.
 warnings: tests

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .gpu import NoGpu
 from .programs import program
 
 _FOLDER = Path(__file__).resolve().parent
@@ -77,6 +78,10 @@ def main() -> None:
             if name or str(missing.name).partition(".")[0] in ("bench", "pylayout"):
                 raise
             print(f"left out: {missing.name} is not installed")
+        except NoGpu as reason:
+            if name:
+                raise
+            print(f"left out: {reason}")
 
 
 if __name__ == "__main__":

@@ -115,9 +115,21 @@ def theirs(torch: Any, case: Case, x: Any, weight: Any) -> tuple[dict[str, Calla
     return {"NCHW": lambda: conv(a, w, **call), "NHWC": lambda: conv(b, v, **call)}, exact
 
 
-def first_gpu() -> str | None:
-    """Its name, "opencl:0"."""
-    return next((device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"), None)
+class NoGpu(SystemExit):
+    """Ends a bench that was run alone; among others it is left out."""
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", help="default: the first GPU")
+
+
+def device_of(options: argparse.Namespace) -> str:
+    """What --device names, else the first GPU; without one the bench ends."""
+    gpus = (device.name for device in pl.devices() if device.capabilities.get("type") == "gpu")
+    device = options.device or next(gpus, None)
+    if device is None:
+        raise NoGpu("there is no GPU here that OpenCL reaches; --device names another device")
+    return str(device)
 
 
 def milliseconds(run: Callable[[], Any], wait: Callable[[], None], least: float = 0.01) -> float:
@@ -189,16 +201,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="bench.gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--device", help="default: the first GPU")
+    add_device(parser)
     parser.add_argument("--math", nargs="+", default=["fp32"], choices=("fp32", "tf32", "fp16"))
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    options.device = options.device or first_gpu()
-    if not options.device:
-        print("there is no GPU here that OpenCL reaches")
-        return
+    options.device = device_of(options)
     torch: Any
     try:
         import torch

@@ -33,7 +33,7 @@ from pylayout.cli.terminal import Table
 from pylayout.context import state as context
 from pylayout.errors import check
 
-from .gpu import first_gpu, milliseconds
+from .gpu import add_device, device_of, milliseconds
 from .record import write
 
 _GEMM = re.compile(r"^\s*([NT])([NT])\s+\d+:\s*(\d+),\s*(\d+),\s*(\d+)\s+([\d.]+) GFlops")
@@ -223,7 +223,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path, nargs="?", help="what dlprim_flops printed")
-    parser.add_argument("--device", help="default: the first GPU")
+    add_device(parser)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most-gflop", type=float, default=math.inf, help="leave out larger ops, as on a slow device")
     parser.add_argument("--json", metavar="FILE")
@@ -236,10 +236,7 @@ def main(arguments: list[str] | None = None) -> None:
     cases = [each for each in table_of(options.table) if each[0].gflop <= options.most_gflop]
     if not cases:
         parser.error(f"{options.table} holds no op in the form that dlprim_flops prints")
-    device = options.device or first_gpu()
-    if not device:
-        print("there is no GPU here that OpenCL reaches")
-        return
+    device = device_of(options)
     waits = [_AWAKE_SECONDS] + [_SETTLED_SECONDS] * len(cases)
     rows = [measure(*each, device, options.rounds, waits[i]) for i, each in enumerate(cases)]
     print_table(rows)

@@ -22,7 +22,7 @@ import numpy as np
 import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
-from .gpu import first_gpu
+from .gpu import add_device, device_of
 from .record import write
 from .turns import relative_error, take_turns
 
@@ -251,7 +251,7 @@ def cases_of(n: int, math: str, wanted: str) -> list[Case]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--device", default=None, help="default: the first GPU that OpenCL reaches")
+    add_device(parser)
     parser.add_argument("--batch", type=int, nargs="+", default=[16])
     parser.add_argument("--math", nargs="+", default=list(DTYPES), choices=list(DTYPES))
     parser.add_argument("--only", default="", help="cases whose names have this")
@@ -259,10 +259,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, help="measure for so long before the first run")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    options.device = options.device or first_gpu()
-    if not options.device:
-        print("needs a GPU that OpenCL reaches, or --device")
-        return
+    options.device = device_of(options)
     import torch
 
     rows = []

@@ -26,7 +26,7 @@ import pylayout as pl
 from pylayout import ops
 from pylayout.cli.terminal import Table, ms_text
 
-from .gpu import first_gpu, milliseconds
+from .gpu import add_device, device_of, milliseconds
 from .record import write
 
 CHANNELS, HEIGHT, COLUMNS = 256, 56, 1024
@@ -234,7 +234,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="bench.gpu_memory", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--device", help="default: the first GPU")
+    add_device(parser)
     parser.add_argument("--batch", type=int, default=64, help="of f32; of f16 twice as many (default 64)")
     parser.add_argument("--dtypes", nargs="+", default=["f32", "f16"], choices=list(NUMPY))
     parser.add_argument("--only", nargs="+", metavar="WORD", help="ops whose name has one of these words, and the copy")
@@ -242,10 +242,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    options.device = options.device or first_gpu()
-    if not options.device:
-        print("there is no GPU here that OpenCL reaches")
-        return
+    options.device = device_of(options)
     rows: list[dict[str, Any]] = []
     copy = 0.0  # TB/s
     table = Table(("op", "dtype", "layout", "ms", "TB/s", "of peak", "of copy", "runs", ""), right=("ms", "TB/s"))

@@ -25,7 +25,7 @@ from typing import Any
 import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
-from .gpu import first_gpu
+from .gpu import add_device, device_of
 from .model_files import NETWORKS, input_of, module_of
 from .record import write
 from .torchvision_models import write_onnx
@@ -126,11 +126,11 @@ def rows_or_reason(torch: Any, network: str, options: argparse.Namespace) -> lis
 
 
 def complete(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse names that are no networks; the device is the first GPU if none was given, None if there is none."""
+    """Refuse names that are no networks; the device is the first GPU if none was given."""
     for name in options.networks:
         if name not in NETWORKS:
             parser.error(f"no network named {name!r}, expected one of {', '.join(NETWORKS)}")
-    options.device = options.device or first_gpu()
+    options.device = device_of(options)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("networks", nargs="*", default=SEEDS)
     parser.add_argument("--batch", type=int, nargs="+", default=[16, 64])
     parser.add_argument("--math", nargs="+", default=["fp32"], choices=("fp32", "tf32", "fp16"))
-    parser.add_argument("--device", help="default: the first GPU")
+    add_device(parser)
     parser.add_argument("--seconds", type=float, default=60.0, help="for measuring, of one compilation (default 60)")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="time pylayout alone")
@@ -146,9 +146,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     complete(parser, options)
-    if not options.device:
-        print("needs a GPU that OpenCL reaches")
-        return
     import torch
 
     if options.peers and not torch.cuda.is_available():

@@ -22,6 +22,7 @@ from typing import Any
 import pylayout as pl
 from pylayout.cli.terminal import Table
 
+from .gpu import add_device
 from .gpu_models import complete, theirs
 from .model_files import input_of, module_of
 from .record import write
@@ -79,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("networks", nargs="*", default=["resnet50"])
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--math", nargs="+", default=["fp32"], choices=("fp32", "tf32", "fp16"))
-    parser.add_argument("--device", help="default: the first GPU")
+    add_device(parser)
     parser.add_argument("--seconds", type=float, default=60.0, help="for measuring, of one compilation (default 60)")
     parser.add_argument("--without", nargs="+", default=[], metavar="PASS", help="passes of the graph to leave out")
     parser.add_argument("--most", type=int, default=25, help="dearest steps shown (default 25)")
@@ -88,9 +89,6 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     complete(parser, options)
     device = options.device
-    if not device:
-        print("needs a GPU that OpenCL reaches")
-        return
     import torch
 
     torch.set_grad_enabled(False)

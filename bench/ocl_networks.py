@@ -36,7 +36,7 @@ import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
 from . import dlprimitives, gpu_models, torchvision_models, training
-from .gpu import first_gpu
+from .gpu import add_device, device_of
 from .record import write
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
@@ -213,7 +213,7 @@ def print_rows(rows: list[dict[str, Any]]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=SEEDS)
-    parser.add_argument("--device", help="default: the first GPU")
+    add_device(parser)
     parser.add_argument("--work", nargs="+", default=["inference", "training"], choices=["inference", "training"])
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
     parser.add_argument("--batch", type=int, default=16)
@@ -225,10 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--dlprimitives", type=Path, metavar="FILE", help="what its benchmark printed")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    options.device = options.device or first_gpu()
-    if not options.device:
-        print("there is no GPU here that OpenCL reaches")
-        return
+    options.device = device_of(options)
     if options.untuned:
         pl.set_tuning("off")
         options.seconds = None

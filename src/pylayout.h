@@ -99,7 +99,8 @@ PL_API pl_status pl_ops(char** json);
 /* Known faults of the libraries and drivers below, which are avoided, as a JSON list: {"id", "library", "since",
  * "fixed", "condition", "effect", "seen", "instead", "remedy", "here", "applies"}.  since, fixed: the first version
  * that has it, and the first that has it no more; "": none known.  here: versions of the library that this process has
- * opened, a context having asked for them; applies: whether one of them has the fault. */
+ * opened, a context having asked for them; applies: whether one of them has the fault, and its condition may be met in
+ * this process. */
 PL_API pl_status pl_known_faults(char** json);
 /* Parses a layout: canonical name ("NCHW", "nChw16c") into name[64], the generic spelling ("aBcd16b") into
  * generic[64]; either may be NULL. */

@@ -62,20 +62,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_slow_cases(items: list[pytest.Item]) -> None:
-    """What `one_in(n)` says, counted in the order of the file: most of such tests' time goes into compiling kernels."""
-    counts: Counter[tuple[str, str]] = Counter()
-    ops: set[tuple[str, str, str]] = set()
+    """What `one_in(n)` says, for each op in the order of the file: most of such tests' time goes into kernels."""
+    counts: Counter[tuple[str, str, str]] = Counter()
     for item in items:
         mark = item.get_closest_marker("one_in")
         device = item.callspec.params.get("device", "cpu") if mark and hasattr(item, "callspec") else "cpu"
         if mark is None or device == "cpu":
             continue
-        test = (item.nodeid.partition("[")[0], device)
-        op = getattr(item.callspec.params.get("case"), "op", "")
-        if counts[test] % mark.args[0] and (*test, op) in ops:
+        key = (item.nodeid.partition("[")[0], device, getattr(item.callspec.params.get("case"), "op", ""))
+        if counts[key] % mark.args[0]:
             item.add_marker(pytest.mark.slow)
-        counts[test] += 1
-        ops.add((*test, op))
+        counts[key] += 1
 
 
 def pytest_report_header() -> list[str]:

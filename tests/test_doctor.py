@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -134,6 +137,26 @@ def test_the_librarys_table_of_faults_is_listed(capsys):
     out = capsys.readouterr().out
     for name, each in listed.items():
         assert name in out and each["condition"] in out
+
+
+@pytest.mark.parametrize("path", [os.environ["PATH"], "/nonexistent"], ids=["linker", "no linker"])
+def test_a_runtime_is_said_to_be_left_out_where_it_is(path):
+    """By the devices' list, its notes and the doctor alike: Debian's and Ubuntu's PoCL is, where it finds no `ld`."""
+    code = """if True:
+        import json
+        import pylayout as pl
+        from pylayout.doctor import examine, gather
+        facts = gather(sample_seconds=0)
+        found = [finding.fact for finding in examine(facts) if finding.check == "faults" and "PoCL" in finding.fact]
+        print(json.dumps([facts.opencl_platforms, [n for n in facts.opencl_notes if "is left out" in n], found]))
+    """
+    run = [sys.executable, "-c", code]
+    output = subprocess.run(run, env={**os.environ, "PATH": path}, check=True, capture_output=True, text=True).stdout
+    platforms, notes, found = json.loads(output)
+    versions = [str(device.capabilities["platform_version"]) for device in pl.devices() if device.name != "cpu"]
+    left_out = path == "/nonexistent" and any("PoCL" in each and "+debian" in each for each in versions)
+    assert bool(notes) == bool(found) == left_out, (notes, found)
+    assert ("Portable Computing Language" in platforms) == (any("PoCL" in each for each in versions) and not left_out)
 
 
 def write(root, files: dict[str, str]) -> None:

@@ -10,6 +10,8 @@ from together import run_together
 
 import pylayout as pl
 
+pytestmark = pytest.mark.usefixtures("unoptimised")
+
 RNG = numpy.random.default_rng(3)
 HEADS, WIDTH = 2, 8
 WEIGHT = RNG.standard_normal((HEADS * WIDTH * 3, HEADS * WIDTH)).astype("float32") / 4

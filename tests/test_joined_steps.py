@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pylayout as pl
+
+pytestmark = pytest.mark.usefixtures("unoptimised")
 
 SIZES = (5, 300, 1, 4097, 64, 33, 2, 1025, 7, 260, 19, 11, 1024, 3, 129, 6)
 

@@ -16,6 +16,8 @@ from pylayout.classifier import Classifier, Settings
 
 torch = pytest.importorskip("torch", reason="losses are compared with PyTorch's")
 
+pytestmark = pytest.mark.usefixtures("unoptimised")
+
 MATHS = ["fp16", "bf16"]
 CHANNELS, CLASSES, BATCH = 16, 10, 8
 
@@ -247,7 +249,7 @@ def test_a_small_network_learns_as_well(math: str, device: str) -> None:
     assert accuracy(images[:, None], labels, Settings(epochs=8, batch=32, math=math), device) > 0.9
 
 
-@pytest.mark.parametrize("math", ["fp32", *MATHS])
+@pytest.mark.parametrize("math", ["fp32", "fp16", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_digits(math: str) -> None:
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     train, test = pictures.digits().split(0.2, 0)

@@ -54,6 +54,7 @@ def call(queue: "cl.CommandQueue", source: str, inputs: list, dtype: str, count:
     return result
 
 
+@pytest.mark.slow  # opencl_runtime.all of tests/c does the same by the library's own way
 @pytest.mark.parametrize("path", FILES)
 def test_compiles_alone_and_holds_its_entry(queue: "cl.CommandQueue", path: str) -> None:
     program = build(queue, expand(path))

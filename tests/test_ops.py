@@ -85,7 +85,7 @@ def check_padding(tensor: pl.Tensor, what: str) -> None:
     assert np.count_nonzero(raw) == np.count_nonzero(np.asarray(local)), f"{what}: padding is not zero"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
 def test_against_float64(case: Case, device: str) -> None:
     tensors = case.make()
@@ -145,7 +145,7 @@ def test_every_case_is_where_it_is_looked_for() -> None:
             assert family in (page[case.op], page.get(forward)), f"{case.name}: in op_cases/{family}.py"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
 def test_repeats_bit_for_bit(case: Case, device: str) -> None:
     tensors = placed(case.make(seed=2), device, "auto")

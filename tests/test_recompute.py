@@ -12,7 +12,7 @@ import pytest
 
 import pylayout as pl
 
-pytestmark = pytest.mark.usefixtures("untuned")  # memory is in question, not which implementation wins
+pytestmark = pytest.mark.usefixtures("unoptimised")  # memory is in question, not which implementation wins
 
 
 def cnn(layers: int = 7, channels: int = 8, kernel: int = 3) -> pl.Graph:

@@ -14,6 +14,8 @@ from pylayout import ops
 
 torch = pytest.importorskip("torch", reason="gradients are compared with PyTorch's")
 
+pytestmark = pytest.mark.usefixtures("unoptimised")
+
 # PyTorch's gates in ONNX's order: lstm i f g o -> i o f g, gru r z n -> z r n.
 ORDER = {"lstm": [0, 3, 1, 2], "gru": [1, 0, 2], "rnn": [0]}
 STATES = {"lstm": ["initial_h", "initial_c"], "gru": ["initial_h"], "rnn": ["initial_h"]}

@@ -155,7 +155,7 @@ std::string known_faults_json() {
   json.list();
   for (const KnownFault* fault : known_faults()) {
     const std::vector<std::string> here = versions_here(fault->library);
-    const auto concerned = [&](const std::string& version) { return fault->concerns(version); };
+    const auto applies = [&](const std::string& version) { return fault->applies(version); };
     json.object()
         .field("id", fault->id)
         .field("library", fault->library)
@@ -167,7 +167,7 @@ std::string known_faults_json() {
         .field("instead", fault->instead)
         .field("remedy", fault->remedy)
         .field("here", here)
-        .field("applies", std::any_of(here.begin(), here.end(), concerned))
+        .field("applies", std::any_of(here.begin(), here.end(), applies))
         .end();
   }
   return json.end().str();

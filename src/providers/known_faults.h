@@ -21,9 +21,13 @@ struct KnownFault {
   const char* seen;         // where it was seen
   const char* instead;      // what is done instead
   const char* remedy = "";  // what a user can do, where avoiding it loses much; "": nothing needs to be done
+  // Whether this process meets the condition, where more than the version tells that; null: the version tells it.
+  bool (*met)(const std::string& version) = nullptr;
 
   // Whether this version of the library has it: "3.2.0" against "3.3".
   bool concerns(std::string_view version) const;
+  // The same, and the condition may be met in this process.
+  bool applies(const std::string& version) const { return concerns(version) && (!met || met(version)); }
   // "id: condition: effect", for refusals.
   std::string str() const;
 };

@@ -400,10 +400,16 @@ void check_kernels_that_do_not_compile() {
 
 void check_no_linker() {
   const char* path = std::getenv("PATH");
-  const std::string debian = "OpenCL 3.0 PoCL 3.1+debian  Linux, Release, RELOC, SPIR, LLVM 14.0.6, SLEEF, POCL_DEBUG";
+  const std::string debian =
+      opencl::pocl_version("OpenCL 3.0 PoCL 3.1+debian  Linux, Release, RELOC, SPIR, LLVM 14.0.6, SLEEF, POCL_DEBUG");
+  CHECK(debian.find("3.1+debian") == 0);
   CHECK(opencl::lacks_linker(debian, "/nonexistent:/proc"));
   CHECK(!opencl::lacks_linker(debian, concat("/nonexistent:", path ? path : "")));
-  CHECK(!opencl::lacks_linker("OpenCL 3.0 CUDA 13.0.97", "/nonexistent"));
+  CHECK(!opencl::lacks_linker("5.0  Linux, Release, RELOC, SPIR-V, LLVM 16.0.6, SLEEF, POCL_DEBUG", "/nonexistent"));
+  CHECK(opencl::pocl_version("OpenCL 3.0 CUDA 13.0.97").empty());
+  // Where `ld` is, no version has the fault: nothing is left out, and nobody is told so.
+  for (const char* version : {debian.c_str(), "5.0+debian  Linux", "6.0", ""})
+    CHECK(opencl::kPoclLinker.applies(version) == opencl::lacks_linker(version, path ? path : ""));
 }
 
 // Rows of ten halves: vectors of eight, at multiples of four bytes.
@@ -460,6 +466,9 @@ TEST("all") {
   CHECK(!fault.concerns("3.0.9"));
   CHECK(!fault.concerns("3.3.0"));
   CHECK(!fault.concerns("4.0"));
+  CHECK(fault.applies("3.1") && !fault.applies("4.0"));
+  fault.met = [](const std::string& version) { return version == "3.2"; };
+  CHECK(fault.applies("3.2") && !fault.applies("3.1"));
   for (const auto& [id, test] : tests) test();
 }
 

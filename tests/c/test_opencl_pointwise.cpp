@@ -10,6 +10,8 @@ using namespace pl::opencl_testing;
 
 namespace {
 
+SETUP() { unoptimised_on_pocl(); }
+
 TEST("unary") {
   for (const Schema* schema : all_schemas()) {
     if (schema->kind != "unary") continue;

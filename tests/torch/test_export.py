@@ -182,7 +182,7 @@ class Recurrent(nn.Module):
         return y, *(last if isinstance(last, tuple) else (last,))
 
 
-@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("batch_first", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "make",
     [

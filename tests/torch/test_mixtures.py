@@ -43,7 +43,7 @@ def tokens(length=9, texts=2):
     return torch.randint(0, 61, (texts, length))
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", [*DIFFERENT, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_inference_is_one_plan(name):
     model, ids = network(name).eval(), tokens()
     with torch.no_grad():
@@ -81,7 +81,7 @@ class Logits(torch.nn.Module):
         return self.model(ids, use_cache=False).logits
 
 
-@pytest.mark.parametrize("name", ["Mixtral", "GptOss"])
+@pytest.mark.parametrize("name", ["Mixtral", pytest.param("GptOss", marks=pytest.mark.slow)])
 def test_an_exported_one_takes_any_length(name, tmp_path):
     model = Logits(network(name).eval())
     length = torch.export.Dim("length", min=2, max=32)

@@ -225,9 +225,8 @@ def test_gradients_of_two_processes_are_those_of_one(where, mode):
     _two_processes(WORKER, where, mode)
 
 
-@pytest.mark.parametrize(
-    ("where", "mode"), [pytest.param("ocl:0", "eager", marks=pytest.mark.slow), ("cpu", "compiled")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("where", "mode"), [("ocl:0", "eager"), ("cpu", "compiled")])
 def test_sharded_weights_become_those_of_one_process(where, mode):
     pytest.importorskip("torch.distributed.fsdp", reason="PyTorch without FSDP2")
     _two_processes(SHARDED, where, mode)

@@ -101,7 +101,7 @@ def test_training_of_images_reorders_activations_for_gradients_by_weights_alone(
 # ---- lists of tensors ----
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("fused", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "make",
     [

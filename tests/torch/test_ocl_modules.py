@@ -52,6 +52,7 @@ def test_optimizers(info):
     assert not [*ocl_modules.wrong_optimizer(info)]
 
 
+@pytest.mark.slow
 def test_optimizers_in_bfloat16():  # optim_db names no dtypes
     (info,) = (i for i in ocl_modules.optimizers() if i.optim_cls is torch.optim.AdamW)
     assert not [*ocl_modules.wrong_optimizer(info, torch.bfloat16)]

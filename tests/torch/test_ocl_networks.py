@@ -100,11 +100,8 @@ def both_ways(model, x):
     return {name: each.cpu().double() for name, each in made.items()}
 
 
-@pytest.mark.parametrize(
-    "make",
-    [resnet3d, *(pytest.param(each, marks=pytest.mark.slow) for each in (unet, swin, gpt2, llama))],
-    ids=lambda make: make.__name__,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [resnet3d, unet, swin, gpt2, llama], ids=lambda make: make.__name__)
 def test_training_is_as_exact_as_the_cpu_s(make):
     torch.manual_seed(0)
     model, x = make()

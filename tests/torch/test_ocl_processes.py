@@ -51,6 +51,7 @@ assert v.grad.tolist() == [2, 2, 2]
 """
 
 
+@pytest.mark.slow
 def test_a_backward_on_the_cpu_does_not_start_opencl():
     root = Path(pylayout.ocl.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", CPU_BACKWARD], capture_output=True, text=True, cwd=root, timeout=300)
@@ -106,6 +107,7 @@ assert torch.ones(2, device="ocl").sum().item() == 2
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_unasked_where_pytorch_drives_a_gpu():
     """PyTorch has one accelerator in a process: with `ocl` a backward on its own would fail."""
     root = Path(pylayout.ocl.__file__).parents[2]

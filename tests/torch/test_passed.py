@@ -31,7 +31,7 @@ class Pictures(nn.Module):
         return self.last(y.view(len(y), -1)), shown, y.permute(0, 2, 3, 1)[:, 1:]
 
 
-@pytest.fixture(params=[None, "NCHW", "NHWC", "nChw16c"])
+@pytest.fixture(params=[None, "nChw16c", *(pytest.param(each, marks=pytest.mark.slow) for each in ("NCHW", "NHWC"))])
 def layout(request, monkeypatch):
     """In which all images of plans are, where they may."""
     if request.param is not None:

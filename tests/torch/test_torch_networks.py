@@ -6,11 +6,11 @@ torch = pytest.importorskip("torch")
 
 import pylayout.torch  # noqa: E402
 
-FAST = ["resnet18", "mobilenet_v3_small", "shufflenet_v2_x1_0"]
+FAST = ["resnet18"]
 SLOW = [
     "alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "inception_v3", "maxvit_t", "mnasnet1_0",
-    "mobilenet_v2", "regnet_y_400mf", "resnet50", "resnext50_32x4d", "squeezenet1_0", "swin_t", "swin_v2_t", "vgg11_bn",
-    "vit_b_16",
+    "mobilenet_v2", "mobilenet_v3_small", "regnet_y_400mf", "resnet50", "resnext50_32x4d", "shufflenet_v2_x1_0",
+    "squeezenet1_0", "swin_t", "swin_v2_t", "vgg11_bn", "vit_b_16",
 ]  # fmt: skip
 
 

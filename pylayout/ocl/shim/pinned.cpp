@@ -7,7 +7,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kPage = 4096;
+constexpr size_t kPinnedPage = 4096;
 constexpr size_t kMostKept = size_t(256) << 20;  // bytes that nobody has, for those who ask next
 
 // A point in a stream after which the memory is not used any more by what was queued there.
@@ -55,7 +55,7 @@ using PinnedRef = std::unique_ptr<Pinned>;
 class Store {
  public:
   Pinned* take(size_t bytes, c10::DeviceIndex device) {
-    const size_t size = (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+    const size_t size = (std::max<size_t>(bytes, 1) + kPinnedPage - 1) / kPinnedPage * kPinnedPage;
     std::lock_guard<std::mutex> guard(lock_);
     PinnedRef found;
     for (auto at = spare_.lower_bound(size); at != spare_.end() && at->first <= size + size / 8 && !found; ++at)
@@ -147,7 +147,7 @@ Store& store() {
   return *self;
 }
 
-struct Allocator final : c10::Allocator {
+struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     Pinned* made = store().take(bytes, current_device());
     return {made->address, made, &remove, c10::Device(c10::DeviceType::CPU)};
@@ -162,7 +162,7 @@ struct Allocator final : c10::Allocator {
 }  // namespace
 
 c10::Allocator* pinned_allocator() {
-  static auto* self = new Allocator;
+  static auto* self = new PinnedAllocator;
   return self;
 }
 

@@ -163,7 +163,8 @@ void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t col
     made.efficiency =
         kReachOfBlocks * (a.column_step == 1 ? 1 : kOfColumnsOfA) * (b.column_step == 1 ? 1 : kOfColumnsOfB);
     if (post_ops->added >= 0) made.in_place = 1u << post_ops->added;
-    if (!every_instruction_set()) break;  // the best one
+    // The first one is the best.
+    if (!every_instruction_set()) break;
   }
 }
 
@@ -211,7 +212,8 @@ void list_rows(const Op& op, int64_t rows, CandidateList& out) {
                   [body = PointwiseProduct(**kernels, job)] { return body; });
     out.candidates.back().efficiency = rows <= kFewRows ? kReachOfFew : kReachOfMany;
     if (ending->added >= 0) out.candidates.back().in_place = 1u << ending->added;  // tiles start from it
-    if (!every_instruction_set()) break;                                           // the best one
+    // The first one is the best.
+    if (!every_instruction_set()) break;
   }
 }
 

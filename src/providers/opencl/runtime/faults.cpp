@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "providers/opencl/runtime/loader.h"
@@ -100,10 +101,19 @@ const KnownFault kPoclLinker{
     "PoCL 3.1+debian in an environment without a compiler",
     "the runtime's devices are left out",
     "apt-get install binutils, or add the folder of `ld` to PATH",
+    [](const std::string& version) {
+      const char* path = std::getenv("PATH");
+      return lacks_linker(version, path ? path : "");
+    },
 };
 
+std::string pocl_version(const std::string& platform_version) {
+  const size_t at = platform_version.find("PoCL ");
+  return at == std::string::npos ? "" : platform_version.substr(at + 5);
+}
+
 bool lacks_linker(const std::string& version, const std::string& path) {
-  if (version.find("PoCL ") == std::string::npos || version.find("+debian") == std::string::npos) return false;
+  if (version.find("+debian") == std::string::npos) return false;
   std::istringstream folders(path);
   for (std::string folder; std::getline(folders, folder, ':');)
     if (access((folder + "/ld").c_str(), X_OK) == 0) return false;
@@ -112,12 +122,11 @@ bool lacks_linker(const std::string& version, const std::string& path) {
 
 namespace {
 
-// "OpenCL 3.0 PoCL 3.1+debian ...": 3.1+debian.
 std::vector<std::string> pocl_versions() {
   std::vector<std::string> versions;
   for (const Platform& platform : opened_platforms()) {
-    const size_t at = platform.version.find("PoCL ");
-    if (at != std::string::npos) versions.push_back(platform.version.substr(at + 5));
+    std::string version = pocl_version(platform.version);
+    if (!version.empty()) versions.push_back(std::move(version));
   }
   return versions;
 }

@@ -38,9 +38,8 @@ class OpenclProvider : public Provider {
       cl_device_type type;
     };
     std::vector<Found> found;
-    const char* path = std::getenv("PATH");
     for (const Platform& platform : libraries().platforms) {
-      if (lacks_linker(platform.version, path ? path : "")) {
+      if (kPoclLinker.applies(pocl_version(platform.version))) {
         notes_.push_back(concat(platform.name, " is left out: ", kPoclLinker.str(), "; ", kPoclLinker.remedy));
         continue;
       }
