@@ -154,7 +154,8 @@ def test_a_run_copies_no_past(device):
         plan(x, *past)
     moves = [e for e in profile.events if e["kind"] in ("reorder", "transfer", "copy")]
     assert all(e["bytes"] < 500 * HEADS * WIDTH * 4 for e in moves), moves
-    assert sum(e["op"] == "tensor_scatter" for e in profile.events) == 2
+    # Keys and values: one launch.
+    assert sum(e["op"] == "tensor_scatter" for e in profile.events) == (2 if device == "cpu" else 1)
     assert not any(e["op"] == "concat" for e in profile.events)
 
 

@@ -11,6 +11,7 @@ import pytest
 import pylayout as pl
 
 N, LENGTH, CHANNELS, WIDTH = 2, 9, 40, 8
+TERMS = 264  # long sums: joined whatever the sizes
 
 
 def draw(*shape: int) -> np.ndarray:
@@ -173,8 +174,49 @@ def test_products_far_apart_stay_apart() -> None:
     np.testing.assert_allclose(z, projected(2 * wide * wide, draw(CHANNELS, 24), None), rtol=1e-4, atol=1e-4)
 
 
-def test_named_axes() -> None:
-    """Where sizes are bound late, only weights that lie in a row already: others would be copied for each size."""
+def events_of(plan: pl.Plan, name: str, *arrays: np.ndarray) -> int:
+    with pl.profile() as p:
+        plan.run(*arrays)
+    return sum(event["op"] == name for event in p.events)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("math_of", ["fp32", "bf16"])
+def test_named_axes(transposed: bool, math_of: str, device: str, tmp_path: Any) -> None:
+    """All sizes have the same weights in a row, which are packed once and have no other copy."""
+    weights = [draw(32, TERMS) / 8, draw(48, TERMS) / 8, -draw(32, TERMS) / 16, draw(48, TERMS)[::-1] / 4]
+    bias = draw(48)
+
+    def built(joined: bool) -> pl.Plan:
+        g = pl.Graph({"n": 2, "s": 5})
+        x = g.input("x", ("n", "s", TERMS))
+        if transposed:
+            a, b, c, d = (g.matmul(x, w.T.copy()) for w in weights)
+            b = g.add(b, bias)
+        else:
+            a, b, c, d = (g.linear(x, w, *([bias] if w is wide else [])) for w in weights)
+        g.output(g.concat([g.mul(a, c), g.mul(b, d)], 2), "y")
+        options = {} if joined else {"without": "join_linear"}
+        return pl.compile(g, device=device, tune="off", math=math_of, **options)
+
+    wide = weights[1]
+    plan, apart = built(True), built(False)
+    assert (ops_of(plan, "linear"), ops_of(apart, "linear")) == (1, 4)
+    plan.save(tmp_path / "saved")
+    tolerance = 1e-5 if math_of == "fp32" else 3e-2
+    for one, linears in ((apart, 4), (plan, 1), (pl.load_plan(tmp_path / "saved"), 1)):
+        for n, s in ((2, 5), (0, 5), (3, 1), (1, 33), (2, 5), (3, 1)):
+            given = draw(n, s, TERMS)
+            a, b, c, d = (projected(given, w, bias if w is wide else None) for w in weights)
+            expected = np.concatenate([a * c, b * d], 2)
+            np.testing.assert_allclose(one.run(given)[0], expected, rtol=tolerance, atol=tolerance)
+            assert events_of(one, "linear", given) == (linears if n else 0)
+    bytes_of = [each.summary()["memory"]["constant_bytes"] for each in (plan, apart)]
+    assert bytes_of[0] <= 1.2 * bytes_of[1]
+
+
+def test_named_axes_of_products_that_some_sizes_have_apart() -> None:
+    """On the process's threads: where sizes decide, weights would be packed twice, unless they lie in a row already."""
     weights = draw(48, CHANNELS)
     for parted in (True, False):
         g = pl.Graph({"n": 2})

@@ -162,6 +162,42 @@ def test_a_chain_of_elementwise_ops_needs_one_buffer():
     numpy.testing.assert_array_equal(run_poisoned(shared, image)[0], run_poisoned(apart, image)[0])
 
 
+@pytest.mark.parametrize("reduce", ["none", "sum"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_rows_are_put_into_what_is_read_for_the_last_time(reduce, keep):
+    """scatter and scatter_nd, as detectors gather the regions of each level: no copy of what is not written."""
+    rows, width = 40, 513
+    index, more = numpy.array([[3], [39], [0], [3], [17]]), numpy.array([[1], [38], [1]])
+
+    def compiled(without):
+        g = pl.Graph()
+        y = g.tanh(g.input("x", (rows, width)))
+        first = g.input("first", (len(index), width))
+        z = g.scatter(y, 0, g.constant(index), first, reduce=reduce)
+        z = g.scatter_nd(z, g.constant(more), g.input("second", (len(more), width)), reduce=reduce)
+        g.output(g.linear(z, numpy.ones((3, width), "f4") / width), "y")
+        if keep:
+            g.output(g.sum(g.mul(y, y), 1), "kept")
+        return pl.compile(g, device="cpu", tune="off", simplify=False, without=without)
+
+    shared, apart = compiled(None), compiled("in_place")
+    one = rows * width * 4
+    assert shared.summary()["memory"]["arena_bytes"] <= (2.3 if keep else 1.3) * one
+    assert apart.summary()["memory"]["arena_bytes"] >= 2 * one
+    x, first, second = (RNG.standard_normal((n, width)).astype("f4") for n in (rows, len(index), len(more)))
+    expected = numpy.tanh(x.astype("f8"))
+    kept = (expected**2).sum(1)
+    for places, src in ((index, first), (more, second)):
+        for place, row in zip(places[:, 0], src, strict=True):
+            expected[place] = row + (expected[place] if reduce == "sum" else 0)
+    for plan in (shared, apart):
+        plan.run(numpy.full_like(x, numpy.nan), first, second)
+        results = plan.run(x, first, second)
+        numpy.testing.assert_allclose(results[0], expected.mean(1)[:, None].repeat(3, 1), rtol=1e-4, atol=1e-5)
+        if keep:
+            numpy.testing.assert_allclose(results[1], kept, rtol=1e-4)
+
+
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=15, deadline=None)
 def test_random_graphs_on_poisoned_memory(seed):

@@ -7,6 +7,9 @@
 // `place` in the place of j; DST_SIZE is dst's size there.  CIRCULAR: behind the end it goes on at the beginning; else
 // what is beyond the end is left out.
 // One work-item copies one element of src; neighbours read neighbours in memory.
+//
+// With PAIR it does the same to further tensors that lie alike, src_b, at_b and dst_b, by work-items of 1 in the second
+// dimension.
 #include "common/tensor.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain, one dimension
@@ -24,17 +27,30 @@
 #ifndef CIRCULAR
 #define CIRCULAR 0
 #endif
+#ifndef PAIR
+#define PAIR 0  // 0, 1
+#endif
+#if PAIR
+#define FURTHER                                                                                                    \
+    , __global const STORAGE_T(SRC) * restrict src_b, __global const STORAGE_T(AT) * restrict at_b,                \
+        __global STORAGE_T(DST) * restrict dst_b
+#define TAKEN(name) (get_global_id(1) ? name##_b : name)
+#else
+#define FURTHER
+#define TAKEN(name) name
+#endif
 
-__kernel void tensor_scatter_direct(TENSOR_IN(SRC, src), TENSOR_IN(AT, at), TENSOR_OUT(DST, dst), const idx_t places) {
+__kernel void tensor_scatter_direct(TENSOR_IN(SRC, src), TENSOR_IN(AT, at), TENSOR_OUT(DST, dst),
+                                    const idx_t places FURTHER) {
     const idx_t item = (idx_t)get_global_id(0);
     if (item >= places) return;
     SRC_INDICES(item, i)
     if (!SRC_INSIDE(i)) return;
-    long wanted = LOAD(AT, at, AT_TAKEN) + ALONG;
+    long wanted = LOAD(AT, TAKEN(at), AT_TAKEN) + ALONG;
 #if CIRCULAR
     wanted %= DST_SIZE;
 #endif
     if (wanted < 0 || wanted >= DST_SIZE) return;
     const idx_t place = (idx_t)wanted;
-    STORE(DST, dst, DST_TAKEN, LOAD(SRC, src, SRC_AT(i)));
+    STORE(DST, TAKEN(dst), DST_TAKEN, LOAD(SRC, TAKEN(src), SRC_AT(i)));
 }

@@ -439,7 +439,7 @@ void Plan::Compiler::simplify_graph() {
       for (PassReport& report : run_passes(list, plan_.graph_, context_, without))
         plan_.passes_.push_back(std::move(report));
     };
-    further(device_passes(plan_.home_));
+    further(device_passes(plan_.home_, &constants_));
     further(last_passes());
   }
   const Math math = std::max<Math>(options_.math, context_.options().math);

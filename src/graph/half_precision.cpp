@@ -6,6 +6,7 @@
 
 #include "dispatch/context.h"
 #include "dispatch/runner.h"
+#include "graph/joined_constants.h"
 #include "graph/phases.h"
 #include "ops/op.h"
 #include "providers/provider.h"
@@ -75,10 +76,7 @@ class Retyper {
     if (value.constant) {
       const TensorRef& tensor = value.constant;
       const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, tensor->desc().layout);
-      made = made_.constant(
-          value.name, tensor->desc().dtype == dtype
-                          ? tensor
-                          : context_.runner().convert(tensor, context_.host(), wanted, "weights", why_, true, true));
+      made = made_.constant(value.name, tensor->desc().dtype == dtype ? tensor : converted(tensor, wanted));
     } else {
       made = places_[size_t(id)];
       if (made_.value(made).desc.dtype != dtype)
@@ -89,6 +87,15 @@ class Retyper {
   }
 
  private:
+  // Kept with the tensor, for other sizes.
+  TensorRef converted(const TensorRef& tensor, const TensorDesc& wanted) {
+    Device& host = context_.host();
+    if (const TensorRef known = tensor->find_copy(wanted, host)) return known;
+    const TensorRef source = in_memory(context_, tensor);
+    const TensorRef made = context_.runner().convert(source, host, wanted, "weights", why_, source == tensor, true);
+    if (source != tensor) tensor->add_copy(made, tensor->buffer()->version());
+    return made;
+  }
   // By node, whether it makes what is appended to a kept value: in another dtype all that is kept would be cast.
   static std::vector<bool> appends(const Graph& graph) {
     std::vector<bool> found(graph.nodes().size(), false);

@@ -56,8 +56,8 @@ const std::vector<Pass>& training_passes() {
   return list;
 }
 
-std::vector<Pass> device_passes(Device* device) {
-  std::vector<Pass> list{passes::join_linear(device), passes::fuse_longer_post_ops(device)};
+std::vector<Pass> device_passes(Device* device, PackedConstants* constants) {
+  std::vector<Pass> list{passes::join_linear(device, constants), passes::fuse_longer_post_ops(device)};
   if (!device || device->traits().gpu) {
     list.push_back(passes::expand_attention_backward(device));
     list.push_back(passes::fuse_squeeze_excite());

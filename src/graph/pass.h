@@ -17,6 +17,7 @@ namespace pl {
 
 class Context;
 class Device;
+class PackedConstants;
 
 struct Pass {
   const char* name;  // "fuse_bias"
@@ -30,8 +31,8 @@ const std::vector<Pass>& standard_passes();
 // keeps and computes less than those of its parts, and no values of parameters are needed.
 const std::vector<Pass>& training_passes();
 // Further ones for a device, after the standard ones, by what its kernels read and lack; most for a GPU, where every op
-// costs a launch.  Null: all of them, for their names alone.
-std::vector<Pass> device_passes(Device* device);
+// costs a launch.  Null: all of them, for their names alone.  `constants`: of the plan that the graph is for.
+std::vector<Pass> device_passes(Device* device, PackedConstants* constants = nullptr);
 // After all others: what they recognise is gone then.
 const std::vector<Pass>& last_passes();
 

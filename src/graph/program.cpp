@@ -10,6 +10,7 @@
 #include "dispatch/cost_model.h"
 #include "dispatch/runner.h"
 #include "graph/arena.h"
+#include "graph/joined_constants.h"
 #include "graph/lowering.h"
 #include "graph/records.h"
 #include "profile/profile.h"
@@ -52,6 +53,11 @@ std::string hash_of(const char* data, size_t bytes) {
 
 std::string tensor_form(const TensorDesc& wanted) { return wanted.str() + wanted.layout.generic_str(); }
 
+// How a tensor lies in its memory.
+std::string lying(const TensorDesc& desc) {
+  return tensor_form(desc) + joined(desc.strides.vector()) + "+" + std::to_string(desc.offset);
+}
+
 }  // namespace
 
 // ---- constants ----
@@ -63,13 +69,37 @@ void PackedConstants::share(const Graph& source) {
     if (value.constant) sources_.emplace(ConstantBlocks::place_of(*value.constant->buffer()), value.constant->buffer());
 }
 
+bool PackedConstants::are_shared() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  return shared_;
+}
+
+bool PackedConstants::is_source(const Tensor& tensor) const {
+  return sources_.count(ConstantBlocks::place_of(*tensor.buffer())) != 0;
+}
+
+TensorRef PackedConstants::in_a_row(const std::vector<TensorRef>& parts) {
+  std::lock_guard<std::mutex> guard(lock_);
+  std::string key;
+  for (const TensorRef& part : parts) {
+    if (!is_source(*part)) return nullptr;
+    key += concat(ConstantBlocks::place_of(*part->buffer()), '\t', lying(part->desc()), '\n');
+  }
+  TensorRef& known = rows_[key];
+  if (!known) {
+    known = constants_in_a_row(context_, parts);
+    sources_.emplace(ConstantBlocks::place_of(*known->buffer()), known->buffer());
+  }
+  return known;
+}
+
 // Never by the value's number: that differs between the graphs of a plan's variants.  With the lock.
 std::string PackedConstants::key_of(const TensorRef& constant, const std::string& form, const Device& device) const {
   const std::string rest = "\t" + form + "\t" + device.name();
   if (!shared_) return concat(static_cast<const void*>(constant.get())) + rest;
   const TensorDesc& desc = constant->desc();
   const BufferRef& buffer = constant->buffer();
-  const std::string description = tensor_form(desc) + joined(desc.strides.vector()) + "+" + std::to_string(desc.offset);
+  const std::string description = lying(desc);
   const void* place = ConstantBlocks::place_of(*buffer);
   if (sources_.count(place)) return concat(place, '\t') + description + rest;
   const size_t bytes = std::min(desc.size_bytes(), buffer->bytes());
@@ -95,7 +125,8 @@ TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const Tenso
   const TensorRef& constant = graph.value(value).constant;
   TensorRef& known = tensors_[key_of(constant, tensor_form(wanted), device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
-  if (!known) known = context_.runner().convert(constant, device, wanted, "weights", why, false, true);
+  if (!known)
+    known = context_.runner().convert(in_memory(context_, constant), device, wanted, "weights", why, false, true);
   return known;
 }
 
@@ -105,7 +136,9 @@ BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candi
   const TensorRef& constant = graph.value(value).constant;
   BufferRef& known = packed_[key_of(constant, candidate.provider + "/" + packing.form, device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
-  if (!known) known = context_.runner().packed(constant, device, candidate, packing, why, false, true);
+  if (!known)
+    known =
+        context_.runner().packed(in_memory(context_, constant), device, candidate, packing, why, false, true);
   return known;
 }
 
@@ -125,12 +158,9 @@ bool PackedConstants::has_packed(const Graph& graph, ValueId value, const Candid
 // A program holds buffers, and a tensor for some of its constants.
 void PackedConstants::release_unused() {
   std::lock_guard<std::mutex> guard(lock_);
-  const auto is_source = [&](const TensorRef& tensor) {
-    return sources_.count(ConstantBlocks::place_of(*tensor->buffer())) != 0;
-  };
   for (auto it = tensors_.begin(); it != tensors_.end();) {
     const bool unused = !it->second || (it->second.use_count() == 1 &&
-                                        (it->second->buffer().use_count() == 1 || is_source(it->second)));
+                                        (it->second->buffer().use_count() == 1 || is_source(*it->second)));
     it = unused ? tensors_.erase(it) : std::next(it);
   }
   for (auto it = packed_.begin(); it != packed_.end();)

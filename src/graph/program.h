@@ -28,6 +28,11 @@ class PackedConstants {
   explicit PackedConstants(Context& context) : context_(context) {}
   // From here on constants are known by storage and contents; those of `source` live as long as this.
   void share(const Graph& source);
+  bool are_shared() const;
+  // A constant that holds these one behind the other along their first axis, the same one whenever it is asked for, and
+  // without memory of its own (graph/joined_constants.h).  Null where one of them is no constant of a graph as it was
+  // given.
+  TensorRef in_a_row(const std::vector<TensorRef>& parts);
   TensorRef tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device, const std::string& why);
   BufferRef packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
                    Device& device, const std::string& why);
@@ -41,12 +46,15 @@ class PackedConstants {
 
  private:
   std::string key_of(const TensorRef& constant, const std::string& form, const Device& device) const;
+  bool is_source(const Tensor& tensor) const;
 
   double seconds_ = 0;
   Context& context_;
   mutable std::mutex lock_;
   bool shared_ = false;
-  std::map<const void*, BufferRef> sources_;  // by where they lie: memory that was lent twice is the same
+  // By where they lie: memory that was lent twice is the same.  Those in a row are among them.
+  std::map<const void*, BufferRef> sources_;
+  std::map<std::string, TensorRef> rows_;  // constants in a row, by their parts
   struct Contents {
     std::weak_ptr<Buffer> buffer;
     uint64_t version = 0;

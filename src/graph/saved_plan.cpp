@@ -123,7 +123,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       reader.expect_fields(line, 4);
       device = line[1];
       plan->threads_ = int(reader.integer(line[2], 1, 4096, "threads"));
-      math = Math(reader.integer(line[3], 0, 2, "math"));
+      math = Math(reader.integer(line[3], 0, int64_t(Math::bf16), "math"));
     } else if (kind == "widened") {
       reader.expect_fields(line, 2);
       plan->widened_.push_back(parse_dtype(line[1]));

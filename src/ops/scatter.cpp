@@ -74,7 +74,7 @@ Schema scatter() {
       .like("x")
       .attribute(attr::reduce, std::string("none"), kReduce, kReductions)
       .restrict(attr::reduce, joining(), "x", dtypes::numbers)
-      .result(Result("y").like("x").shaped("x"));
+      .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer_scatter;
   schema.gradient = derive_scatter;
   schema.integers = [](const Op& op, int input) {
@@ -100,7 +100,7 @@ Schema scatter_nd() {
       .like("x")
       .attribute(attr::reduce, std::string("none"), kReduce, kReductions)
       .restrict(attr::reduce, joining(), "x", dtypes::numbers)
-      .result(Result("y").like("x").shaped("x"));
+      .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer_nd;
   schema.gradient = derive_scatter_nd;
   schema.integers = [](const Op& op, int input) {

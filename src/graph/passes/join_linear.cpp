@@ -4,6 +4,10 @@
 // The slices are strided views.  So only where each reader takes such a view on this device are ops joined: nothing is
 // copied then, and the data is read once.  split_linear, which runs before, does the opposite; what it parted for
 // readers that want tensors of their own stays parted.
+//
+// A graph with named axes goes through the passes again for each size.  The weights in a row are one constant for all
+// of them, which is packed once and of which there is no other copy (graph/joined_constants.h).  Ops that are joined at
+// some sizes only would have their weights packed apart, too: they stay apart, unless the weights adjoin already.
 #include <algorithm>
 #include <cstring>
 
@@ -13,6 +17,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
+#include "graph/program.h"
 #include "ops/gradient.h"
 #include "ops/view.h"
 
@@ -28,10 +33,15 @@ constexpr int64_t kLongSum = 256;
 
 class Joiner {
  public:
-  Joiner(Rewriter& rewriter, Context& context, Device& device)
-      : rewriter_(rewriter), context_(context), device_(device), consumers_(rewriter.graph().consumers()) {
+  Joiner(Rewriter& rewriter, Context& context, Device& device, PackedConstants* constants)
+      : rewriter_(rewriter),
+        context_(context),
+        device_(device),
+        constants_(constants),
+        consumers_(rewriter.graph().consumers()) {
     for (const GraphOutput& output : rewriter.graph().outputs()) outputs_.push_back(output.value);
-    sized_late_ = !rewriter.graph().axes().empty();
+    // A program for many lengths of what grows may have no axes left.
+    sized_late_ = !rewriter.graph().axes().empty() || (constants && constants->are_shared());
   }
 
   // The ops of each group have no other product between them: what is made together is needed at about one time.
@@ -78,8 +88,15 @@ class Joiner {
     const int64_t terms = rewriter_.shape(rewriter_.input(rewriter_.node(group[0]), kWeight))[1];
     const bool activated =
         std::any_of(group.begin(), group.end(), [&](size_t index) { return rewriter_.has_post_ops(index); });
-    if (device_.traits().threads && bytes > kMostBytes && (terms < kLongSum || activated)) return;
-    if (sized_late_ && !view_of_all(inputs_of(group, kWeight))) return;
+    const bool unless_large = device_.traits().threads && (terms < kLongSum || activated);
+    if (unless_large && bytes > kMostBytes) return;
+    TensorRef shared;  // weights that other sizes have, too
+    if (sized_late_) {
+      const std::vector<ValueId> weights = inputs_of(group, kWeight);
+      shared = view_of_all(weights);
+      if (!shared && constants_ && !unless_large) shared = constants_->in_a_row(tensors_of(weights));
+      if (!shared) return;
+    }
     std::vector<PostOps> functions;  // of each, which is fused into it
     int64_t first = 0;
     for (size_t index : group) {
@@ -98,7 +115,7 @@ class Joiner {
       const bool taken = functions.back().empty() ? is_read(y, *view, kMostViews) : applies(functions.back()[0], *view);
       if (!taken) return;
     }
-    rewrite(group, functions);
+    rewrite(group, functions, std::move(shared));
   }
 
   bool has_ways(const Op& op) {
@@ -150,6 +167,12 @@ class Joiner {
     return ids;
   }
 
+  std::vector<TensorRef> tensors_of(const std::vector<ValueId>& ids) {
+    std::vector<TensorRef> tensors;
+    for (ValueId id : ids) tensors.push_back(rewriter_.graph().value(id).constant);
+    return tensors;
+  }
+
   // The constants one behind the other; absent ones are zeros.  Where they lie so already, a view of that memory.
   TensorRef in_a_row(const std::vector<ValueId>& parts, const std::vector<Dims>& shapes, DType dtype) {
     if (const TensorRef view = view_of_all(parts)) return view;
@@ -188,7 +211,7 @@ class Joiner {
     return std::make_shared<Tensor>(whole, first.buffer());
   }
 
-  void rewrite(const std::vector<size_t>& group, const std::vector<PostOps>& functions) {
+  void rewrite(const std::vector<size_t>& group, const std::vector<PostOps>& functions, TensorRef row) {
     const Node& node = rewriter_.node(group[0]);
     const ValueId x = rewriter_.input(node, 0);
     const DType dtype = rewriter_.desc(x).dtype;
@@ -200,7 +223,8 @@ class Joiner {
     }
     const bool biased = std::any_of(biases.begin(), biases.end(), [](ValueId bias) { return bias != kNoValue; });
     const std::string name = node.name;
-    std::vector<ValueId> inputs{x, rewriter_.add_constant(name + ".weights", in_a_row(weights, weight_shapes, dtype))};
+    if (!row) row = in_a_row(weights, weight_shapes, dtype);
+    std::vector<ValueId> inputs{x, rewriter_.add_constant(name + ".weights", std::move(row))};
     if (biased) inputs.push_back(rewriter_.add_constant(name + ".biases", in_a_row(biases, bias_shapes, dtype)));
     const ValueId whole = rewriter_.insert(group[0], "linear", {}, inputs, name + ".joined");
     const int64_t axis = rewriter_.shape(whole).size() - 1;
@@ -223,23 +247,23 @@ class Joiner {
   Rewriter& rewriter_;
   Context& context_;
   Device& device_;
+  PackedConstants* constants_;
   std::vector<std::vector<int32_t>> consumers_;
   std::vector<ValueId> outputs_;
-  // Passes run again for each size: weights would have to be copied and known again in the first run of each.
-  bool sized_late_ = false;
+  bool sized_late_ = false;  // the graph is one of several, for further sizes
 };
 
 }  // namespace
 
-Pass join_linear(Device* device) {
+Pass join_linear(Device* device, PackedConstants* constants) {
   return {"join_linear",
           "Makes linear ops of the same data by different constant weights, as queries, keys and values are, one whose "
           "result is read in slices, if on this device all readers take strided views.  Exact but for the order in "
           "which products are added up.",
-          [device](Graph& graph, Context& context) {
+          [device, constants](Graph& graph, Context& context) {
             if (!device) return 0;
             Rewriter rewriter(graph);
-            Joiner(rewriter, context, *device).run();
+            Joiner(rewriter, context, *device, constants).run();
             return rewriter.changes();
           }};
 }

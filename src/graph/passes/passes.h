@@ -18,7 +18,8 @@ Pass fuse_pointwise();
 Pass fuse_post_ops();
 Pass fuse_squeeze_excite();
 Pass gather_rows();
-Pass join_linear(Device* device);  // null: for its name alone
+// Null: for its name alone.  `constants`: of a plan, without which weights of named axes are joined where they adjoin.
+Pass join_linear(Device* device, PackedConstants* constants);
 Pass join_parts();
 Pass merge_equal();
 Pass merge_views();

@@ -1,5 +1,5 @@
-// Kinds scatter and scatter_nd: a copy of x, then runs of src put to their places in the order of src.  Threads share
-// what lies beside the index, so that no two write to one element.
+// Kinds scatter and scatter_nd: a copy of x, or x itself where the result lies there, then runs of src put to their
+// places in the order of src.  Threads share what lies beside the index, so that no two write to one element.
 #include <cstring>
 
 #include "providers/host/common/host.h"
@@ -74,6 +74,7 @@ struct Putter {
 };
 
 void copy(const void* from, void* to, int64_t bytes) {
+  if (from == to) return;
   constexpr int64_t kPiece = 1 << 16;
   parallel_for((bytes + kPiece - 1) / kPiece, 0.05 * kPiece, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * kPiece;
@@ -175,6 +176,7 @@ void list_scatter(const Op& op, CandidateList& out) {
     index_step *= index.shape[d];
   }
   add_candidate(out, "scatter", Quality::fast, {x, index, src}, {y}, [body] { return body; });
+  out.candidates.back().in_place = 1;
 }
 PL_HOST_KIND("scatter", list_scatter);
 
@@ -223,6 +225,7 @@ void list_nd(const Op& op, CandidateList& out) {
   }
   if (body.run == 0) body.count = 0;
   add_candidate(out, "scatter_nd", Quality::fast, {x, index, src}, {y}, [body] { return body; });
+  out.candidates.back().in_place = 1;
 }
 PL_HOST_KIND("scatter_nd", list_nd);
 

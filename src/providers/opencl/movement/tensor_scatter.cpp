@@ -1,16 +1,28 @@
-// tensor_scatter (kernels/tensor_scatter/): written over x where the result lies there, else over a copy of it.
+// tensor_scatter (kernels/tensor_scatter/): written over x where the result lies there, else over a copy of it.  Two of
+// equal sizes may be one launch, as a decoder's keys and values grow.
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/runtime/opencl_provider.h"
+#include "providers/together.h"
 
 namespace pl::opencl {
 namespace {
 
-class TensorScatter final : public Kernel {
+constexpr size_t kInputs = 3;  // x, update, at
+
+class TensorScatter final : public Kernel, public Together {
  public:
-  TensorScatter(OpenclDevice& device, const Op& op, const Candidate& candidate) : copy_(device), write_(device) {
+  // `count` of them, 1 or 2, whose arguments follow one another.
+  TensorScatter(OpenclDevice& device, const Op& op, const Candidate& candidate, size_t count)
+      : device_(device), op_(op), candidate_(candidate), copy_(device), write_(device), count_(count) {
     const int dim = int(op.attributes[attr::dim]);
     const Addressing x(candidate.inputs[0]), src(candidate.inputs[1]), at(candidate.inputs[2]),
         dst(candidate.outputs[0]);
+    alike_ = op.attributes.str();
+    for (const TensorDesc& input : candidate.inputs) alike_ += concat("\n", input);
     KernelSource whole("concat/concat_copy.cl");
     whole.tensor("SRC", x).tensor("DST", dst).define("DST_SHIFTED", offset_text("DST", dst.rank, own_index));
     over_places(copy_.add(whole, "concat_copy").input(0, "SRC").output(0, "DST").index(0), x);
@@ -21,19 +33,39 @@ class TensorScatter final : public Kernel {
     source.define("DST_TAKEN", offset_text("DST", dst.rank, [&](int d) { return d == dim ? "place" : own_index(d); }));
     source.define("DST_SIZE", concat("DST_DIM(", dim, ")"));
     source.define("CIRCULAR", int64_t(op.attributes[attr::circular]));
+    if (count > 1) source.define("PAIR", 1);
     Launch& launch = write_.add(source, "tensor_scatter_direct").input(1, "SRC").input(2, "AT").output(0, "DST");
     over_places(launch, src);
+    if (count == 1) return;
+    launch.input(kInputs + 1).input(kInputs + 2).output(1);
+    launch.global({size_t(src.places()), count}).local({64, 1});
   }
 
   void run(const KernelArguments& arguments) override {
-    const Buffer &x = *arguments.inputs[0], &y = *arguments.outputs[0];
-    const bool same = &x == &y || (x.host() && x.host() == y.host());
-    if (!same) copy_.run(arguments);
+    for (size_t k = 0; k < count_; ++k) {
+      KernelArguments one = arguments;
+      one.inputs += k * kInputs;
+      one.outputs += k;
+      const Buffer &x = *one.inputs[0], &y = *one.outputs[0];
+      const bool same = &x == &y || (x.host() && x.host() == y.host());
+      if (!same) copy_.run(one);
+    }
     write_.run(arguments);
   }
 
+  const std::string& alike() const override { return alike_; }
+  size_t most() const override { return 2; }
+  std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels) const override {
+    return std::make_unique<TensorScatter>(device_, op_, candidate_, kernels.size());
+  }
+
  private:
+  OpenclDevice& device_;
+  Op op_;
+  Candidate candidate_;
   KernelList copy_, write_;
+  size_t count_;
+  std::string alike_;
 };
 
 void list_tensor_scatter(const Op& op, OpenclDevice& device, CandidateList& out) {
@@ -43,7 +75,7 @@ void list_tensor_scatter(const Op& op, OpenclDevice& device, CandidateList& out)
   candidate.in_place = 1;
   candidate.efficiency = 0.3;
   candidate.prepare = [&device, op, candidate]() -> std::unique_ptr<Kernel> {
-    return std::make_unique<TensorScatter>(device, op, candidate);
+    return std::make_unique<TensorScatter>(device, op, candidate, 1);
   };
   out.add(std::move(candidate));
 }
