@@ -1,6 +1,7 @@
 // For tests of one op kind of the OpenCL provider: runs every candidate on every OpenCL device here, and on host
 // memory where a device shares it, and compares with a reference in double precision.  Checks besides: padding of
-// outputs is zero, nothing is written behind them, and a second run gives the same bits.
+// outputs is zero, nothing is written behind them, a second run gives the same bits, and so does one with the result
+// where an input lies, if the candidate may write there.
 #pragma once
 
 #include <algorithm>
@@ -238,6 +239,18 @@ class Candidates {
       if (repeat && result != first) give_up("a second run gave other bits");
       first = result;
       result.resize(guarded);
+    }
+    for (size_t k = 0; k < in.size(); ++k) {
+      if (!in[k] || !same_memory(candidate.inputs[k], out) ||
+          !((candidate.in_place & op.schema->results[0].overwrites) >> k & 1))
+        continue;
+      device.read(*in[k], 0, result.data(), size);
+      device.write(*dst, 0, result.data(), size);
+      std::vector<Buffer*> from = in;
+      from[k] = dst.get();
+      kernel->run({from.data(), &target, workspace.get()});
+      device.read(*dst, 0, result.data(), guarded);
+      if (!std::equal(first.begin(), first.end(), result.begin())) give_up(concat("over input ", k, " gave other bits"));
     }
     std::vector<bool> written(size / item);
     // Sums of up to a few thousand terms in f32, then one rounding to the output's dtype.
