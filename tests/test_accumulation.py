@@ -47,18 +47,24 @@ PRODUCTS: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "x", "w", "attributes"), PRODUCTS)
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c", "auto"])
+def in_layouts() -> list[Any]:
+    """Images in each layout, others as they are."""
+    return [
+        (*case, layout)
+        for case in PRODUCTS
+        for layout in (("NCHW", "NHWC", "nChw16c", "auto") if len(case[1]) == 4 else ("NCHW", "auto"))
+    ]
+
+
+@pytest.mark.parametrize(("name", "x", "w", "attributes", "layout"), in_layouts())
 def test_products_are_added_to_what_is_there(
     name: str, x: Any, w: Any, attributes: dict[str, Any], layout: str, device: str
 ) -> None:
-    if len(x) != 4 and layout not in ("NCHW", "auto"):
-        pytest.skip("a layout of images")
     tensors = [draw(*x), draw(*w)]
     product = reference(name, tensors, attributes)
     held = draw(*product.shape)
     y = pl.asarray(held, device=device)
-    if layout not in ("NCHW", "auto") and len(x) == 4:
+    if layout not in ("NCHW", "auto"):
         y = y.to(layout=layout)
     given = [pl.asarray(t, device=device) for t in tensors]
     op: Callable[..., Any] = getattr(ops, name)
@@ -215,3 +221,30 @@ def test_accumulated_gradients_of_a_plan_are_one_op_each() -> None:
         plan.run(images, targets)
         sums += 2 * (images @ weight.T - targets).T.astype(np.float64) @ images
         np.testing.assert_allclose(plan.state("total"), sums, atol=2e-4 * np.abs(sums).max(), err_msg=str(step))
+
+
+def two_branches(g: pl.Graph, x: Any, weights: list[np.ndarray]) -> tuple[Any, dict[str, Any]]:
+    """A residual block whose input is read by two convolutions and a sum."""
+    own = {f"w{i}": g.parameter(f"w{i}", w) for i, w in enumerate(weights)}
+    x = g.conv2d(x, own["w0"])
+    y = g.conv2d(g.relu(g.conv2d(x, own["w1"], padding=1)), own["w2"])
+    x = g.relu(g.add(g.add(y, x), g.conv2d(x, own["w3"])))
+    return g.mean(g.mul(x, x)), own
+
+
+def test_gradients_of_branches_are_added_by_products(device: str, untuned: None) -> None:
+    """Of the sums of two gradients only the square's, which no product makes, is an op; values as without passes."""
+    weights = [draw(*shape) / 4 for shape in ((20, 3, 1, 1), (18, 20, 3, 3), (20, 18, 1, 1), (20, 20, 1, 1))]
+    image = draw(2, 3, 9, 8)
+    results = []
+    for without, left in (("fuse_pointwise", 1), ("fuse_pointwise,fuse_post_ops,fuse_longer_post_ops", 5)):
+        g = pl.Graph()
+        loss, own = two_branches(g, g.input("x", image.shape), weights)
+        for gradient in g.gradients(loss, list(own.values())):
+            g.output(gradient)
+        plan = pl.compile(g, device=device, tune="off", without=without)
+        sums = [step["op"] for step in plan.summary()["steps"] if step["kind"] == "op"].count("add")
+        assert sums == left
+        results.append(plan.run(image))
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-5 * max(1e-2, np.abs(expected).max()))
