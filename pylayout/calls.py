@@ -12,7 +12,18 @@ from .context import state as _context
 from .errors import ArgumentTypeError, InvalidArgumentError, check, error_of, take_json
 from .tensor import Tensor, adopt
 
-__all__ = ["Attributes", "as_inputs", "attribute_text", "bind", "did_you_mean", "finish", "keep", "run_list", "schemas"]
+__all__ = [
+    "Attributes",
+    "as_inputs",
+    "attribute_text",
+    "bind",
+    "did_you_mean",
+    "finish",
+    "keep",
+    "run_into",
+    "run_list",
+    "schemas",
+]
 
 # Attributes are kept, by the values given, for this many different calls of one op.
 MAX_KEPT = 512
@@ -110,6 +121,20 @@ def run_list(op: bytes, attributes: Any, tensors: Sequence[Tensor | None]) -> An
     handles = ffi.new("pl_tensor[]", [ffi.NULL if tensor is None else tensor._handle for tensor in tensors])
     made = lib.pyl_run(_context.handle or _context.make(), op, attributes.handle, handles, len(tensors))
     return adopt(made) if made else finish(op.decode())
+
+
+def run_into(op: str, attributes: Any, tensors: Sequence[Tensor | None], out: Any) -> Any:
+    """A call whose results are written into tensors that exist; returns what is given."""
+    listed = out if isinstance(out, (tuple, list)) else (out,)
+    for i, each in enumerate(listed):
+        if not isinstance(each, Tensor):
+            name = f"out[{i}]" if listed is out else "out"
+            raise ArgumentTypeError(f"{op}: {name} is {type(each).__name__}, expected a pylayout.Tensor")
+    handles = ffi.new("pl_tensor[]", [ffi.NULL if tensor is None else tensor._handle for tensor in tensors])
+    outputs = ffi.new("pl_tensor[]", [each._handle for each in listed])
+    context = _context.handle or _context.make()
+    check(lib.pl_op_run(context, op.encode(), attributes.handle, handles, len(tensors), outputs, len(listed), ffi.NULL))
+    return out
 
 
 def as_inputs(values: Any, op: str, argument: str, copy: bool) -> list[Tensor]:

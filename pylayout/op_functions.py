@@ -7,9 +7,10 @@ from typing import Any
 
 from ._load import ffi, lib
 from .arrays import as_input
-from .calls import as_inputs, finish, keep, run_list, schemas
+from .calls import as_inputs, finish, keep, run_into, run_list, schemas
 from .composed import chosen
 from .context import state as _context
+from .errors import InvalidArgumentError
 from .tensor import Tensor
 from .value import Value, graph_of
 
@@ -47,6 +48,10 @@ _TYPE_WORDS = {
     "floats": "float or list of float",
     "post-ops": "str or list of str",
 }
+
+
+_OUT_WORDS = {False: "tensor or None", True: "tuple of tensors or None"}
+_OUT_DOC = "where the result is written, of its shape and dtype; it may be one of the inputs"
 
 
 def _example(schema: dict[str, Any]) -> str:
@@ -91,6 +96,7 @@ def docstring_of(schema: dict[str, Any]) -> str:
     lines += [
         '    layout (str): "auto", "per-op", or a layout to force, such as "NHWC"',
         "    device (str): where to run; default: where the inputs are",
+        *_wrapped(f"out ({_OUT_WORDS[schema['several']]}): {_OUT_DOC}", "    "),
         "",
         "Raises:",
         "    ShapeError, InvalidArgumentError: an argument does not fit; the message says which and why.",
@@ -112,7 +118,7 @@ def source_of(schema: dict[str, Any]) -> str:
     for name, default in signature_of(schema):
         required_after |= bool(default)
         words.append(f"{name}={default}" if default else f"{name}=_missing" if required_after else name)
-    lines = [f"def {op}({', '.join(words)}, *, layout='auto', device=None):"]
+    lines = [f"def {op}({', '.join(words)}, *, layout='auto', device=None, out=None):"]
     values = "(" + "".join(f"{name}, " for name in [*attributes, "layout", "device"]) + ")"
     # Values of a graph are not computed with: the op is appended there. Tensors, the usual case, are told at once.
     everything = ", ".join(f"{p['name']}={p['name']}" for p in schema["parameters"])
@@ -126,7 +132,7 @@ def source_of(schema: dict[str, Any]) -> str:
         ]
         lines.append(f"    if {' or '.join(given)}:")
     lines += [
-        f"        return _record(_name, dict({everything}), layout, device)",
+        f"        return _record(_name, dict({everything}), layout, device, out)",
     ]
     lines += [
         f"    key = {values}",
@@ -139,7 +145,11 @@ def source_of(schema: dict[str, Any]) -> str:
     copy = schema["view"] or schema["kind"] == "reorder"
     if lists:
         name = lists[0]["name"]
-        lines.append(f"    return _run_list(_op, attributes, _as_inputs({name}, _name, {name!r}, {copy}))")
+        lines += [
+            f"    inputs = _as_inputs({name}, _name, {name!r}, {copy})",
+            "    if out is not None: return _run_into(_name, attributes, inputs, out)",
+            "    return _run_list(_op, attributes, inputs)",
+        ]
         return "\n".join(lines)
     names = [p["name"] for p in tensors]
     for parameter in tensors:
@@ -149,6 +159,7 @@ def source_of(schema: dict[str, Any]) -> str:
         absent = f"{name} is not None and " if parameter["kind"] == "optional_tensor" else ""
         lines.append(f"    if {absent}{name}.__class__ is not _Tensor:")
         lines.append(f"        {name} = _as_input({name}, _name, {name!r}, {others}, {copy})")
+    lines.append(f"    if out is not None: return _run_into(_name, attributes, [{', '.join(names)}], out)")
     handles = [
         f"_null if {p['name']} is None else {p['name']}._handle"
         if p["kind"] == "optional_tensor"
@@ -174,8 +185,12 @@ def source_of(schema: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _record(name: str, arguments: dict[str, Any], layout: Any, device: Any) -> Any:
+def _record(name: str, arguments: dict[str, Any], layout: Any, device: Any, out: Any) -> Any:
     """Append the op to the graph whose Value is among the arguments; attributes that say something are kept."""
+    if out is not None:
+        raise InvalidArgumentError(
+            f"{name}: out is given, expected None: in a graph the plan places results, and Graph.update() writes states"
+        )
     graph = graph_of(arguments.values())
     assert graph is not None
     said = dict(arguments)
@@ -224,6 +239,7 @@ def make(name: str) -> Callable[..., Any]:
         "_run1": lib.pyl_run1,
         "_run2": lib.pyl_run2,
         "_run5": lib.pyl_run5,
+        "_run_into": run_into,
         "_run_list": run_list,
     }
     exec(compile(source_of(schema), f"<pylayout op {name}>", "exec"), namespace)

@@ -42,6 +42,7 @@ def abs(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def acos(
@@ -53,6 +54,7 @@ def acos(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def acosh(
@@ -64,6 +66,7 @@ def acosh(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adam_step(
@@ -165,6 +168,7 @@ def adam_step(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adamw_step(
@@ -266,6 +270,7 @@ def adamw_step(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_avg_pool1d(
@@ -279,6 +284,7 @@ def adaptive_avg_pool1d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_avg_pool1d_backward(
@@ -292,6 +298,7 @@ def adaptive_avg_pool1d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_avg_pool2d(
@@ -305,6 +312,7 @@ def adaptive_avg_pool2d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_avg_pool2d_backward(
@@ -318,6 +326,7 @@ def adaptive_avg_pool2d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_avg_pool3d(
@@ -331,6 +340,7 @@ def adaptive_avg_pool3d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_avg_pool3d_backward(
@@ -344,6 +354,7 @@ def adaptive_avg_pool3d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool1d(
@@ -357,6 +368,7 @@ def adaptive_max_pool1d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool1d_backward(
@@ -375,6 +387,7 @@ def adaptive_max_pool1d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool1d_indices(
@@ -388,6 +401,7 @@ def adaptive_max_pool1d_indices(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool2d(
@@ -401,6 +415,7 @@ def adaptive_max_pool2d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool2d_backward(
@@ -419,6 +434,7 @@ def adaptive_max_pool2d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool2d_indices(
@@ -432,6 +448,7 @@ def adaptive_max_pool2d_indices(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool3d(
@@ -445,6 +462,7 @@ def adaptive_max_pool3d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool3d_backward(
@@ -463,6 +481,7 @@ def adaptive_max_pool3d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def adaptive_max_pool3d_indices(
@@ -476,6 +495,7 @@ def adaptive_max_pool3d_indices(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def add(
@@ -506,6 +526,7 @@ def add(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def all(
@@ -532,6 +553,7 @@ def all_finite(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def amax(
@@ -547,6 +569,7 @@ def amax(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def amin(
@@ -562,6 +585,7 @@ def amin(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def any(
@@ -592,6 +616,7 @@ def argmax(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def argmin(
@@ -607,6 +632,7 @@ def argmin(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def asin(
@@ -618,6 +644,7 @@ def asin(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def asinh(
@@ -629,6 +656,7 @@ def asinh(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def atan(
@@ -640,6 +668,7 @@ def atan(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def atanh(
@@ -651,6 +680,7 @@ def atanh(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def avg_pool1d(
@@ -672,6 +702,7 @@ def avg_pool1d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def avg_pool1d_backward(
@@ -695,6 +726,7 @@ def avg_pool1d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def avg_pool2d(
@@ -716,6 +748,7 @@ def avg_pool2d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def avg_pool2d_backward(
@@ -739,6 +772,7 @@ def avg_pool2d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def avg_pool3d(
@@ -760,6 +794,7 @@ def avg_pool3d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def avg_pool3d_backward(
@@ -783,6 +818,7 @@ def avg_pool3d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def batch_norm(
@@ -838,6 +874,7 @@ def batch_norm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def batch_norm_backward(
@@ -919,6 +956,7 @@ def batch_norm_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def batch_norm_training(
@@ -978,6 +1016,7 @@ def batch_norm_training(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def binary_cross_entropy(
@@ -1042,6 +1081,7 @@ def cast(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def ceil(
@@ -1053,6 +1093,7 @@ def ceil(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def celu(
@@ -1066,6 +1107,7 @@ def celu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def channel_shuffle(
@@ -1079,6 +1121,7 @@ def channel_shuffle(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def chunk(
@@ -1109,6 +1152,7 @@ def clip(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def concat(
@@ -1122,6 +1166,7 @@ def concat(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv1d(
@@ -1134,6 +1179,7 @@ def conv1d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1149,6 +1195,7 @@ def conv1d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1164,12 +1211,14 @@ def conv1d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | None = None,
+    gate: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv1d_backward_weights(
@@ -1203,6 +1252,7 @@ def conv1d_backward_weights(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv2d(
@@ -1215,6 +1265,7 @@ def conv2d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1230,6 +1281,7 @@ def conv2d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1245,12 +1297,14 @@ def conv2d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | None = None,
+    gate: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv2d_backward_weights(
@@ -1284,6 +1338,7 @@ def conv2d_backward_weights(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv3d(
@@ -1296,6 +1351,7 @@ def conv3d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1311,6 +1367,7 @@ def conv3d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1326,12 +1383,14 @@ def conv3d(
     groups: int = 1,
     activation: str | None = None,
     residual: Input | None = None,
+    gate: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv3d_backward_weights(
@@ -1365,6 +1424,7 @@ def conv3d_backward_weights(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv_integer(
@@ -1401,6 +1461,7 @@ def conv_integer(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv_transpose1d(
@@ -1413,6 +1474,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1428,6 +1490,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1443,12 +1506,14 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv_transpose2d(
@@ -1461,6 +1526,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1476,6 +1542,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1491,12 +1558,14 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def conv_transpose3d(
@@ -1509,6 +1578,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1524,6 +1594,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -1539,12 +1610,14 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     activation: str | None = None,
+    residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def cos(
@@ -1556,6 +1629,7 @@ def cos(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def cosh(
@@ -1567,6 +1641,7 @@ def cosh(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def cross_entropy(
@@ -1597,6 +1672,7 @@ def cross_entropy(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def cross_entropy_backward(
@@ -1640,6 +1716,7 @@ def cross_entropy_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def cumprod(
@@ -1653,6 +1730,7 @@ def cumprod(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def cumsum(
@@ -1666,6 +1744,7 @@ def cumsum(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def dequantize_linear(
@@ -1690,6 +1769,7 @@ def dequantize_linear(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def div(
@@ -1723,6 +1803,7 @@ def div(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def dropout(
@@ -1738,6 +1819,7 @@ def dropout(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def einsum(
@@ -1763,6 +1845,7 @@ def elu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def embedding(
@@ -1781,6 +1864,7 @@ def embedding(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def eq(
@@ -1799,6 +1883,7 @@ def eq(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def erf(
@@ -1810,6 +1895,7 @@ def erf(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def exp(
@@ -1821,6 +1907,7 @@ def exp(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def expand(
@@ -1834,6 +1921,7 @@ def expand(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def flatten(
@@ -1849,6 +1937,7 @@ def flatten(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def flip(
@@ -1873,6 +1962,7 @@ def floor(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def fmod(
@@ -1903,6 +1993,7 @@ def fmod(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def fold(
@@ -1924,6 +2015,7 @@ def fold(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def gather(
@@ -1945,6 +2037,7 @@ def gather(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def gather_backward(
@@ -1969,6 +2062,7 @@ def gather_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def ge(
@@ -1987,6 +2081,7 @@ def ge(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def gelu(
@@ -2000,6 +2095,7 @@ def gelu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def global_avg_pool(
@@ -2011,6 +2107,7 @@ def global_avg_pool(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def global_max_pool(
@@ -2022,6 +2119,7 @@ def global_max_pool(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def grid_sample(
@@ -2049,6 +2147,7 @@ def grid_sample(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def grid_sample_backward(
@@ -2088,6 +2187,7 @@ def grid_sample_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def group_norm(
@@ -2107,6 +2207,7 @@ def group_norm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def group_norm_backward(
@@ -2134,6 +2235,7 @@ def group_norm_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def grouped_mm(
@@ -2165,6 +2267,7 @@ def grouped_mm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def grouped_mm_backward_weights(
@@ -2192,6 +2295,7 @@ def grouped_mm_backward_weights(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def gru(
@@ -2243,6 +2347,7 @@ def gru(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def gru_backward(
@@ -2336,6 +2441,7 @@ def gru_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def gt(
@@ -2354,6 +2460,7 @@ def gt(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def hardsigmoid(
@@ -2365,6 +2472,7 @@ def hardsigmoid(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def hardswish(
@@ -2376,6 +2484,7 @@ def hardswish(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def huber_loss(
@@ -2411,6 +2520,7 @@ def identity(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def index_select(
@@ -2432,6 +2542,7 @@ def index_select(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def index_select_backward(
@@ -2456,6 +2567,7 @@ def index_select_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def instance_norm(
@@ -2473,6 +2585,7 @@ def instance_norm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def interleave(
@@ -2494,6 +2607,7 @@ def interleave(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: tuple[Tensor, ...] | None = None,
 ) -> tuple[Tensor, ...]: ...
 @overload
 def interpolate(
@@ -2513,6 +2627,7 @@ def interpolate(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def interpolate_backward(
@@ -2532,6 +2647,7 @@ def interpolate_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def isinf(
@@ -2543,6 +2659,7 @@ def isinf(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def isnan(
@@ -2554,6 +2671,7 @@ def isnan(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def l1_loss(
@@ -2590,6 +2708,7 @@ def l2_normalize(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def layer_norm(
@@ -2609,6 +2728,7 @@ def layer_norm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def layer_norm_backward(
@@ -2636,6 +2756,7 @@ def layer_norm_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def le(
@@ -2654,6 +2775,7 @@ def le(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def leaky_relu(
@@ -2667,6 +2789,7 @@ def leaky_relu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def linear(
@@ -2675,6 +2798,7 @@ def linear(
     bias: Input | Value | None = None,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -2686,6 +2810,7 @@ def linear(
     bias: Input | Value | None = None,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -2697,12 +2822,14 @@ def linear(
     bias: Input | None = None,
     activation: str | None = None,
     residual: Input | None = None,
+    gate: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def local_response_norm(
@@ -2722,6 +2849,7 @@ def local_response_norm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def log(
@@ -2733,6 +2861,7 @@ def log(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def log_softmax(
@@ -2746,6 +2875,7 @@ def log_softmax(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def logcumsumexp(
@@ -2759,6 +2889,7 @@ def logcumsumexp(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def logical_and(
@@ -2777,6 +2908,7 @@ def logical_and(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def logical_not(
@@ -2788,6 +2920,7 @@ def logical_not(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def logical_or(
@@ -2806,6 +2939,7 @@ def logical_or(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def logical_xor(
@@ -2824,6 +2958,7 @@ def logical_xor(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def lstm(
@@ -2879,6 +3014,7 @@ def lstm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def lstm_backward(
@@ -2984,6 +3120,7 @@ def lstm_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def lt(
@@ -3002,6 +3139,7 @@ def lt(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def masked_fill(
@@ -3033,6 +3171,7 @@ def matmul(
     transpose_b: bool = False,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -3046,6 +3185,7 @@ def matmul(
     transpose_b: bool = False,
     activation: str | None = None,
     residual: Input | Value | None = None,
+    gate: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
@@ -3059,12 +3199,14 @@ def matmul(
     transpose_b: bool = False,
     activation: str | None = None,
     residual: Input | None = None,
+    gate: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def matmul_integer(
@@ -3089,6 +3231,7 @@ def matmul_integer(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool1d(
@@ -3110,6 +3253,7 @@ def max_pool1d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool1d_backward(
@@ -3143,6 +3287,7 @@ def max_pool1d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool1d_indices(
@@ -3164,6 +3309,7 @@ def max_pool1d_indices(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool2d(
@@ -3185,6 +3331,7 @@ def max_pool2d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool2d_backward(
@@ -3218,6 +3365,7 @@ def max_pool2d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool2d_indices(
@@ -3239,6 +3387,7 @@ def max_pool2d_indices(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool3d(
@@ -3260,6 +3409,7 @@ def max_pool3d(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool3d_backward(
@@ -3293,6 +3443,7 @@ def max_pool3d_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def max_pool3d_indices(
@@ -3314,6 +3465,7 @@ def max_pool3d_indices(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def maximum(
@@ -3344,6 +3496,7 @@ def maximum(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def mean(
@@ -3359,6 +3512,7 @@ def mean(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def minimum(
@@ -3389,6 +3543,7 @@ def minimum(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def mish(
@@ -3400,6 +3555,7 @@ def mish(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def mse_loss(
@@ -3451,6 +3607,7 @@ def mul(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def ne(
@@ -3469,6 +3626,7 @@ def ne(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def neg(
@@ -3480,6 +3638,7 @@ def neg(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def nll_loss(
@@ -3537,6 +3696,7 @@ def non_max_suppression(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def one_hot(
@@ -3569,6 +3729,7 @@ def pad(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def permute(
@@ -3582,6 +3743,7 @@ def permute(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 def pointwise(
     tensors: Sequence[Input],
@@ -3594,6 +3756,7 @@ def pointwise(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Any = None,
 ) -> Any: ...
 @overload
 def pow(
@@ -3624,6 +3787,7 @@ def pow(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def prelu(
@@ -3642,6 +3806,7 @@ def prelu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def prod(
@@ -3657,6 +3822,7 @@ def prod(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def qlinear_conv(
@@ -3762,6 +3928,7 @@ def qlinear_conv(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def qlinear_matmul(
@@ -3837,6 +4004,7 @@ def qlinear_matmul(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def quantize_linear(
@@ -3864,6 +4032,7 @@ def quantize_linear(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def random_bernoulli(
@@ -3881,6 +4050,7 @@ def random_bernoulli(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def random_dropout(
@@ -3902,6 +4072,7 @@ def random_dropout(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def random_exponential(
@@ -3919,6 +4090,7 @@ def random_exponential(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def random_integers(
@@ -3938,6 +4110,7 @@ def random_integers(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def random_normal(
@@ -3957,6 +4130,7 @@ def random_normal(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def random_permutation(
@@ -3970,6 +4144,7 @@ def random_permutation(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def random_uniform(
@@ -3989,6 +4164,7 @@ def random_uniform(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def reciprocal(
@@ -4000,6 +4176,7 @@ def reciprocal(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def reduce_l1(
@@ -4015,6 +4192,7 @@ def reduce_l1(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def reduce_l2(
@@ -4030,6 +4208,7 @@ def reduce_l2(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def reduce_sum_square(
@@ -4045,6 +4224,7 @@ def reduce_sum_square(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def relu(
@@ -4056,6 +4236,7 @@ def relu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def relu6(
@@ -4067,6 +4248,7 @@ def relu6(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def remainder(
@@ -4097,6 +4279,7 @@ def remainder(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def reorder(
@@ -4112,6 +4295,7 @@ def reorder(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def reshape(
@@ -4125,6 +4309,7 @@ def reshape(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def rms_norm(
@@ -4142,6 +4327,7 @@ def rms_norm(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def rms_norm_backward(
@@ -4169,6 +4355,7 @@ def rms_norm_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def rmsprop_step(
@@ -4293,6 +4480,7 @@ def rnn(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def rnn_backward(
@@ -4386,6 +4574,7 @@ def rnn_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def roi_align(
@@ -4433,6 +4622,7 @@ def roi_align(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def roi_align_backward(
@@ -4496,6 +4686,7 @@ def roi_align_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def rotary_embedding(
@@ -4523,6 +4714,7 @@ def rotary_embedding(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def round(
@@ -4534,6 +4726,7 @@ def round(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def rsqrt(
@@ -4545,6 +4738,7 @@ def rsqrt(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def scaled_dot_product_attention(
@@ -4592,6 +4786,7 @@ def scaled_dot_product_attention(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def scaled_dot_product_attention_backward(
@@ -4655,6 +4850,7 @@ def scaled_dot_product_attention_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def scatter(
@@ -4690,6 +4886,7 @@ def scatter(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def scatter_nd(
@@ -4721,6 +4918,7 @@ def scatter_nd(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def selective_scan(
@@ -4772,6 +4970,7 @@ def selective_scan(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def selective_scan_backward(
@@ -4838,6 +5037,7 @@ def selective_scan_backward(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def selu(
@@ -4849,6 +5049,7 @@ def selu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def sgd_step(
@@ -4900,6 +5101,7 @@ def sgd_step(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def sigmoid(
@@ -4911,6 +5113,7 @@ def sigmoid(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def sign(
@@ -4922,6 +5125,7 @@ def sign(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def silu(
@@ -4933,6 +5137,7 @@ def silu(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def sin(
@@ -4944,6 +5149,7 @@ def sin(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def sinh(
@@ -4955,6 +5161,7 @@ def sinh(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def slice(
@@ -4974,6 +5181,7 @@ def slice(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def smooth_l1_loss(
@@ -5011,6 +5219,7 @@ def softmax(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def softplus(
@@ -5026,6 +5235,7 @@ def softplus(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def softsign(
@@ -5037,6 +5247,7 @@ def softsign(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def split(
@@ -5052,6 +5263,7 @@ def split(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: tuple[Tensor, ...] | None = None,
 ) -> tuple[Tensor, ...]: ...
 @overload
 def sqrt(
@@ -5063,6 +5275,7 @@ def sqrt(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def square(
@@ -5074,6 +5287,7 @@ def square(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def squeeze(
@@ -5087,6 +5301,7 @@ def squeeze(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def squeeze_excite(
@@ -5150,6 +5365,7 @@ def squeeze_excite(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def stack(
@@ -5210,6 +5426,7 @@ def sub(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def sum(
@@ -5225,6 +5442,7 @@ def sum(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def tan(
@@ -5236,6 +5454,7 @@ def tan(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def tanh(
@@ -5247,6 +5466,7 @@ def tanh(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def tensor_scatter(
@@ -5282,6 +5502,7 @@ def tensor_scatter(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def threshold(
@@ -5297,6 +5518,7 @@ def threshold(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def tile(
@@ -5310,6 +5532,7 @@ def tile(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def topk(
@@ -5329,6 +5552,7 @@ def topk(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def transpose(
@@ -5344,6 +5568,7 @@ def transpose(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def trunc(
@@ -5355,6 +5580,7 @@ def trunc(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def unbind(
@@ -5381,6 +5607,7 @@ def unsqueeze(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
 def var(
@@ -5425,6 +5652,7 @@ def where(
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 
 absolute = abs

@@ -22,7 +22,7 @@ def test_signature_is_the_schema_s(name):
     schema = SCHEMAS[name]
     signature = inspect.signature(getattr(ops, name))
     parameters = list(signature.parameters.values())
-    assert [p.name for p in parameters] == [p["name"] for p in schema["parameters"]] + ["layout", "device"]
+    assert [p.name for p in parameters] == [p["name"] for p in schema["parameters"]] + ["layout", "device", "out"]
     for parameter, described in zip(parameters, schema["parameters"], strict=False):
         assert parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         if described["kind"] == "optional_tensor":
@@ -31,8 +31,8 @@ def test_signature_is_the_schema_s(name):
             assert parameter.default == op_functions.default_of(described)
         else:
             assert parameter.default is inspect.Parameter.empty
-    assert [p.kind for p in parameters[-2:]] == [inspect.Parameter.KEYWORD_ONLY] * 2
-    assert [p.default for p in parameters[-2:]] == ["auto", None]
+    assert [p.kind for p in parameters[-3:]] == [inspect.Parameter.KEYWORD_ONLY] * 3
+    assert [p.default for p in parameters[-3:]] == ["auto", None, None]
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

@@ -63,10 +63,11 @@ def test_documentation() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x, w: ops.conv2d(x, w, post_ops="rleu"), r"conv2d: post_ops has rleu, expected add\(residual\), scale"),
+        (lambda x, w: ops.conv2d(x, w, post_ops="rleu"), r"post_ops has rleu, expected add\(residual\), multiply\("),
         (lambda x, w: ops.conv2d(x, w, post_ops="relu,"), r'conv2d: post_ops is "relu,": expected .* at position 5'),
         (lambda x, w: ops.conv2d(x, w, post_ops="add(residual)"), "conv2d: residual is missing, expected a tensor"),
         (lambda x, w: ops.conv2d(x, w, residual=x, post_ops="relu"), "conv2d: residual is given, expected post_ops"),
+        (lambda x, w: ops.conv2d(x, w, gate=x), r"conv2d: gate is given, expected post_ops with multiply\(gate\)"),
         (lambda x, w: ops.conv2d(x, w, activation="relu", post_ops="relu"), "conv2d: activation is given"),
         (lambda x, w: ops.conv2d(x, w, post_ops=[1, 2]), r"conv2d: post_ops is \[1,2\] \(ints\), expected .* post-ops"),
         (lambda x, w: ops.add(x, x, post_ops="add(residual)"), r"add: post_ops has add\(residual\), expected scale"),
@@ -78,14 +79,12 @@ def test_bad_lists(call: Any, message: str) -> None:
 
 
 def test_who_refuses_a_list_says_why() -> None:
-    """Kernels that take no more than a sum and a function; the reference and others run the call."""
-    x, w = draw(1, 32, 6, 6), draw(32, 32, 3, 3)
-    found = pl.query(
-        "conv2d", x, w, residual=x, padding=1, post_ops="add(residual), relu, tanh, scale(2)", device="cpu"
-    )
+    """Kernels that read one input behind a function; others run the call."""
+    x, w = draw(1, 32, 6, 6), draw(32, 32, 1, 1)
+    found = pl.query("conv2d", x, w, residual=x, gate=x, post_ops="relu, add(residual), multiply(gate)", device="cpu")
     reasons = [r["reason"] for r in found.refusals if r["provider"] == "host"]
-    assert any("post_ops is add(residual), relu, tanh, scale(2.0), expected" in reason for reason in reasons)
-    assert {candidate["provider"] for candidate in found.candidates} >= {"onednn", "host"}
+    assert any("post_ops is relu, add(residual), multiply(gate), expected" in reason for reason in reasons)
+    assert "onednn" in {candidate["provider"] for candidate in found.candidates}
 
 
 def test_plans_of_before_and_saved_plans(tmp_path: Path, untuned: None) -> None:
@@ -159,3 +158,47 @@ def test_every_schema_that_takes_post_ops_has_a_case_of_a_list() -> None:
     adders = {s["kind"] for s in schemas().values() if s["post_ops"]["operands"]}
     summed = {schemas()[c.op]["kind"] for c in CASES if re.search(r"add\(", str(c.attributes.get("post_ops")))}
     assert adders == summed
+    gated = {s["kind"] for s in schemas().values() if "multiply(gate)" in s["post_ops"]["operands"]}
+    multiplied = {schemas()[c.op]["kind"] for c in CASES if re.search(r"multiply\(", str(c.attributes.get("post_ops")))}
+    assert gated == multiplied == {"conv", "linear", "matmul"}
+
+
+def plan_of(build: Any, shape: tuple[int, ...], device: str, without: str | None = None) -> pl.Plan:
+    g = pl.Graph()
+    g.output(build(g, g.input("x", shape)), "y")
+    return pl.compile(g, device=device, tune="off", without=without)
+
+
+def ops_in(plan: pl.Plan) -> list[str]:
+    return [step["op"] for step in plan.summary()["steps"] if step["kind"] == "op"]
+
+
+def test_longer_lists_in_plans(untuned: None) -> None:
+    """A sum behind an activation is one op with the convolution, of fewer steps; the report tells it."""
+    w, x = draw(32, 32, 1, 1), draw(2, 32, 9, 8)
+
+    def build(o: Any, x: Any) -> Any:
+        return o.add(o.silu(o.conv2d(x, w)), x)
+
+    plan, apart = (plan_of(build, x.shape, "cpu", without) for without in (None, "fuse_longer_post_ops"))
+    assert ops_in(plan) == ["conv2d"] and ops_in(apart) == ["conv2d", "add"]
+    assert plan.summary()["passes"]["fuse_longer_post_ops"] == 1
+    assert apart.summary()["passes"]["fuse_longer_post_ops"] == 0
+    expected = silu(products(x, w)) + x
+    for each in (plan, apart):
+        np.testing.assert_allclose(each.run(x)[0], expected, atol=1e-5)
+
+
+def test_gates_in_plans(device: str, untuned: None) -> None:
+    """A gated layer whose products are apart: the later one is multiplied by the gate."""
+    gate, up, x = draw(48, 64), draw(48, 64)[::-1].copy(), draw(2, 9, 64)
+
+    def build(o: Any, x: Any) -> Any:
+        return o.mul(o.silu(o.linear(x, gate)), o.linear(x, up))
+
+    names = ("join_linear", "join_linear,fuse_longer_post_ops")
+    plan, apart = (plan_of(build, x.shape, device, without) for without in names)
+    assert ops_in(plan) == ["linear", "linear"] and ops_in(apart) == ["linear", "linear", "mul"]
+    expected = silu(x.astype(np.float64) @ gate.T) * (x @ up.T)
+    for each in (plan, apart):
+        np.testing.assert_allclose(each.run(x)[0], expected, atol=1e-4)

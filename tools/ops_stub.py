@@ -86,7 +86,7 @@ def result(schema: dict) -> str:
 def functions(name: str, parameters: list[str], result: str) -> str:
     """The overloads of one function: a Value in the place of each tensor in turn, then tensors alone.
 
-    Beside one Value others may be Values too. A graph takes no layout and no device.
+    Beside one Value others may be Values too. A graph takes no layout, no device and no out.
     """
     taken = [i for i, text in enumerate(parameters) if text.endswith((": Input", ": Sequence[Input]"))]
     versions = []
@@ -94,7 +94,7 @@ def functions(name: str, parameters: list[str], result: str) -> str:
         changed = [
             text.replace("Input", "Value" if i == place else "Input | Value")
             for i, text in enumerate(parameters)
-            if not text.startswith(("layout:", "device:"))
+            if not text.startswith(("layout:", "device:", "out:"))
         ]
         versions.append((changed[:-1] if changed[-1] == "*" else changed, result.replace("Tensor", "Value")))
     versions.append((parameters, result))
@@ -112,6 +112,7 @@ def declaration(schema: dict) -> str:
         value = default.replace("'", '"')
         parameters.append(f"{name}: {annotation(parameter)}" + (f" = {value}" if value else ""))
     parameters += ["*", 'layout: str | Layout = "auto"', "device: str | Device | None = None"]
+    parameters.append(f"out: {result(schema)} | None = None" if result(schema) != "Any" else "out: Any = None")
     return functions(schema["name"], parameters, result(schema))
 
 

@@ -3,8 +3,8 @@
 //   dst[i] = activation(parts[0][i] + parts[1][i] + ... + bias[i % columns] + res[i])
 //
 // DST, RES and the parts are dense, with `columns` (channels) innermost; the parts are f32.  With SCATTERED positions of
-// DST are apart (common/scattered.clh); there is no RES then.  A work-item computes four elements side by side, or one
-// where columns is not a multiple of four (QUADS 0).  The order of the additions is fixed, so that results are the same
+// DST, and so of RES, are apart (common/scattered.clh).  A work-item computes four elements side by side, or one where
+// columns is not a multiple of four (QUADS 0).  The order of the additions is fixed, so that results are the same
 // from run to run.
 #include "common/epilogue.clh"
 #include "common/scattered.clh"
@@ -34,12 +34,12 @@ __kernel void sum_of_parts(__global const float* restrict parts, TENSOR_OUT(DST,
     if (at >= elements) return;
     float4 sum = (float4)(0.0f);
     for (int part = 0; part < count; ++part) sum += *(__global const float4*)(parts + part * (size_t)elements + at);
-    STORE_QUAD(DST, dst, DST_BASE + PLACE, EPILOGUE_QUAD(sum, o, RES_BASE + at));
+    STORE_QUAD(DST, dst, DST_BASE + PLACE, EPILOGUE_QUAD(sum, o, RES_BASE + PLACE));
 #else
     const idx_t at = (idx_t)get_global_id(0), o = at % columns;
     if (at >= elements) return;
     float sum = 0.0f;
     for (int part = 0; part < count; ++part) sum += parts[part * (size_t)elements + at];
-    STORE(DST, dst, DST_BASE + PLACE, EPILOGUE(sum, o, RES_BASE + at));
+    STORE(DST, dst, DST_BASE + PLACE, EPILOGUE(sum, o, RES_BASE + PLACE));
 #endif
 }

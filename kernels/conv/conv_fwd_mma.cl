@@ -305,20 +305,22 @@ typedef struct {
 #endif
 #if PARTS
 #define RESIDUAL(place) ((strip)(0.0f))
-#define ADD_RESIDUAL(sum, more)
+#define JOIN_RESIDUAL(sum, more, o)
 #define STORE_STRIP(place, o, sum) \
     *(__global strip*)(parts + ((size_t)get_group_id(2) * ALL_ROWS * DST_DIM(1) + (place))) = (sum)
 #else
-#define ADD_RESIDUAL(sum, more) ADD_RESIDUALS(sum, more)
 #if FINISHED == 4
-#define RESIDUAL(place) RESIDUAL_QUAD(RES_BASE + (place))
-#define STORE_STRIP(place, o, sum) STORE_QUAD(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_QUAD_ADDED(sum, o))
+#define RESIDUAL(place) RESIDUAL_QUAD(RES_BASE + PHASE_DST + (place))
+#define JOIN_RESIDUAL(sum, more, o) JOIN_RESIDUAL_QUAD(sum, more, o)
+#define STORE_STRIP(place, o, sum) STORE_QUAD(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_QUAD_JOINED(sum, o))
 #elif FINISHED == 2
-#define RESIDUAL(place) RESIDUAL_PAIR(RES_BASE + (place))
-#define STORE_STRIP(place, o, sum) STORE_PAIR(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_PAIR_ADDED(sum, o))
+#define RESIDUAL(place) RESIDUAL_PAIR(RES_BASE + PHASE_DST + (place))
+#define JOIN_RESIDUAL(sum, more, o) JOIN_RESIDUAL_PAIR(sum, more, o)
+#define STORE_STRIP(place, o, sum) STORE_PAIR(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_PAIR_JOINED(sum, o))
 #else
-#define RESIDUAL(place) RESIDUAL_ONE(RES_BASE + (place))
-#define STORE_STRIP(place, o, sum) STORE(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_ADDED(sum, o))
+#define RESIDUAL(place) RESIDUAL_ONE(RES_BASE + PHASE_DST + (place))
+#define JOIN_RESIDUAL(sum, more, o) JOIN_RESIDUAL_ONE(sum, more, o)
+#define STORE_STRIP(place, o, sum) STORE(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_JOINED(sum, o))
 #endif
 #endif
 #if DST_BLOCK(1) > 1  // columns behind the last channel are zeros
@@ -534,7 +536,8 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
             _Pragma("unroll 1") for (int from = 0; from < SHARE; from += BATCH) {
                 strip sum[BATCH];
                 _Pragma("unroll") for (int k = 0; k < BATCH; ++k) sum[k] = STAGED_STRIP(from + k);
-                _Pragma("unroll") for (int k = 0; k < BATCH; ++k) ADD_RESIDUAL(sum[k], residual[k]);
+                _Pragma("unroll") for (int k = 0; k < BATCH; ++k)
+                    JOIN_RESIDUAL(sum[k], residual[k], o0 + STRIP_COLUMN(from + k));
                 if (from + BATCH < SHARE) LOAD_RESIDUALS(from + BATCH)
                 _Pragma("unroll") for (int k = 0; k < BATCH; ++k)
                     STORE_STRIP(PLACE(from + k), o0 + STRIP_COLUMN(from + k), sum[k]);
@@ -551,7 +554,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
             }
 #endif
             strip sum = STAGED_STRIP(e);
-            ADD_RESIDUAL(sum, RESIDUAL(PLACE(e)));
+            JOIN_RESIDUAL(sum, RESIDUAL(PLACE(e)), o);
             STORE_STRIP(PLACE(e), o, sum);
         }
     }

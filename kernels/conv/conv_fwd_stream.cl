@@ -254,8 +254,13 @@ void conv_fwd_stream(TENSOR_IN(SRC, src), __global const uint4* restrict packed,
                                              : (float4)(acc[i][j][s], acc[i][j][s + 1], there0, there1);
                             const idx_t q = first + MMA_ROW(i, s), at = o + (j0 + 2 * k) * 8;
                             if (j0 + 2 * k < MMA_COLUMNS && q < pixels && at < oc) {
-                                ADD_RESIDUALS(sum, residual[k][h]);
-                                STORE_QUAD(DST, dst, DST_BASE + (q * oc + at), activate4(sum + bias_[k]));
+#ifdef JOINS_LATE
+                                sum = JOIN_RES(before_sum4(sum + bias_[k]), residual[k][h]);
+#else
+                                JOIN_RESIDUAL_QUAD(sum, residual[k][h], at);
+                                sum += bias_[k];
+#endif
+                                STORE_QUAD(DST, dst, DST_BASE + (q * oc + at), activate4(sum));
                             }
                         }
                 }
@@ -285,8 +290,8 @@ void conv_fwd_stream(TENSOR_IN(SRC, src), __global const uint4* restrict packed,
                     const idx_t q = first + MMA_ROW(i, s), o = o0 + MMA_COLUMN(j, s), place = q * oc + o;
                     if (q >= pixels || o >= oc) continue;
                     float2 sum = (float2)(acc[i][j][s], acc[i][j][s + 1]);
-                    ADD_RESIDUALS(sum, RESIDUAL_PAIR(RES_BASE + place));
-                    STORE_PAIR(DST, dst, DST_BASE + place, EPILOGUE_PAIR_ADDED(sum, o));
+                    JOIN_RESIDUAL_PAIR(sum, RESIDUAL_PAIR(RES_BASE + place), o);
+                    STORE_PAIR(DST, dst, DST_BASE + place, EPILOGUE_PAIR_JOINED(sum, o));
                 }
     }
 #endif

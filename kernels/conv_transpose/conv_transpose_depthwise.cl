@@ -1,10 +1,10 @@
 // Transposed convolution of one filter for each channel, channels innermost; along each axis stride or dilation is 1.
 //
-//   dst[n, c, q] = activation(sum over k of src[n, c, p] * wei[c, 0, k] + bias[c])
+//   dst[n, c, q] = activation(sum over k of src[n, c, p] * wei[c, 0, k] + bias[c] + res[n, c, q])
 // over those p and k with q = p * stride - begin + k * dilation.  So each output gathers what reaches it: of an axis
 // with a stride, every stride-th tap.
 //
-// Tensors: SRC (n, c, 1, h, w), WEI (c, 1, 1, kh, kw), DST (n, c, 1, h, w), BIAS (c).
+// Tensors: SRC (n, c, 1, h, w), WEI (c, 1, 1, kh, kw), DST and RES (n, c, 1, h, w), BIAS (c).
 // A work-group takes LANES_X * VECTOR channels, whose weights it keeps in local memory, and LANES_Y * POSITIONS places.
 #include "common/epilogue.clh"
 #include "common/window.clh"
@@ -32,17 +32,20 @@
 typedef float vec;
 #define LOAD_VEC(T, p, o) LOAD(T, p, o)
 #define STORE_VEC(T, p, o, v) STORE(T, p, o, v)
-#define FINISH(v, c) EPILOGUE_ADDED(v, c)
+#define FINISH(v, c) EPILOGUE_JOINED(v, c)
+#define JOIN(v, c, at) JOIN_RESIDUAL_ONE(v, RESIDUAL_ONE(at), c)
 #elif VECTOR == 2
 typedef float2 vec;
 #define LOAD_VEC(T, p, o) LOAD_PAIR(T, p, o)
 #define STORE_VEC(T, p, o, v) STORE_PAIR(T, p, o, v)
-#define FINISH(v, c) EPILOGUE_PAIR_ADDED(v, c)
+#define FINISH(v, c) EPILOGUE_PAIR_JOINED(v, c)
+#define JOIN(v, c, at) JOIN_RESIDUAL_PAIR(v, RESIDUAL_PAIR(at), c)
 #else
 typedef float4 vec;
 #define LOAD_VEC(T, p, o) LOAD_QUAD(T, p, o)
 #define STORE_VEC(T, p, o, v) STORE_QUAD(T, p, o, v)
-#define FINISH(v, c) EPILOGUE_QUAD_ADDED(v, c)
+#define FINISH(v, c) EPILOGUE_QUAD_JOINED(v, c)
+#define JOIN(v, c, at) JOIN_RESIDUAL_QUAD(v, RESIDUAL_QUAD(at), c)
 #endif
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
@@ -87,6 +90,7 @@ void conv_transpose_depthwise(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei),
                 sum += LOAD_VEC(SRC, src, SRC_OFFSET(n, c, 0, h, w)) * weight;
             }
         }
+        JOIN(sum, c, RES_OFFSET(n, c, 0, y, x));
         STORE_VEC(DST, dst, DST_OFFSET(n, c, 0, y, x), FINISH(sum, c));
     }
 }

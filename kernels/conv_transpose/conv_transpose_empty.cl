@@ -1,4 +1,4 @@
-// The positions of a transposed convolution that no tap reaches: dst[n, o, q] = activation(bias[o]).
+// The positions of a transposed convolution that no tap reaches: dst[n, o, q] = activation(bias[o] + res[n, o, q]).
 //
 // Tensors: DST (n, oc, d, h, w) with the positions of one phase alone, channels innermost; BIAS (oc).
 // One work-item writes one channel of one position; global ids: channel, position.
@@ -14,6 +14,7 @@ __kernel void conv_transpose_empty(TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS, con
     const idx_t o = (idx_t)get_global_id(0), q = (idx_t)get_global_id(1);
     if (o >= DST_DIM(1) || q >= positions) return;
     const idx_t w = q % DST_DIM(4), lines = q / DST_DIM(4), h = lines % DST_DIM(3), planes = lines / DST_DIM(3);
-    const float y = EPILOGUE(0.0f, o, 0);
-    STORE(DST, dst, DST_OFFSET(planes / DST_DIM(2), o, planes % DST_DIM(2), h, w), y);
+    const idx_t n = planes / DST_DIM(2), d = planes % DST_DIM(2);
+    const float y = EPILOGUE(0.0f, o, RES_OFFSET(n, o, d, h, w));
+    STORE(DST, dst, DST_OFFSET(n, o, d, h, w), y);
 }

@@ -58,12 +58,13 @@ def _spec(dtype: str, *sizes: int) -> str:
     return f"{dtype}:" + "x".join(str(size) for size in sizes)
 
 
-def _epilogue(rng: Generator, attributes: dict[str, Any], residual: bool = False) -> None:
+def _epilogue(rng: Generator, attributes: dict[str, Any], residual: bool = False, gate: bool = False) -> None:
     """Post-ops, in short or as a list."""
-    if _chance(rng, 0.2):
+    if gate or _chance(rng, 0.2):
         steps = [str(name) for name in rng.choice(_LISTED, int(rng.integers(1, 3)))]
-        if residual:
-            steps.insert(int(rng.integers(0, len(steps) + 1)), "add(residual)")
+        for given, step in ((residual, "add(residual)"), (gate, "multiply(gate)")):
+            if given:
+                steps.insert(int(rng.integers(0, len(steps) + 1)), step)
         attributes["post_ops"] = ", ".join(steps)
     elif _chance(rng, 0.5):
         name = str(rng.choice(_ACTIVATIONS))
@@ -72,6 +73,14 @@ def _epilogue(rng: Generator, attributes: dict[str, Any], residual: bool = False
             attributes["activation_alpha"] = 0.2
         if name == "clip":
             attributes.update(activation_alpha=-0.5, activation_beta=0.75)
+
+
+def _operands(spec: str, *given: bool) -> list[str | None]:
+    """What post-ops read, as far as the last that is given."""
+    listed = [spec if each else None for each in given]
+    while listed and listed[-1] is None:
+        listed.pop()
+    return listed
 
 
 def _strided(rng: Generator, share: float, *channels: int) -> str:
@@ -129,8 +138,8 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
         extra = [int(rng.integers(0, max(s, dilation))) for s in stride]
         if _chance(rng, 0.2) and any(extra):
             attributes["output_padding"] = extra
-    residual = not transposed and _chance(rng, 0.25)
-    _epilogue(rng, attributes, residual)
+    residual, gate = _chance(rng, 0.25), not transposed and _chance(rng, 0.1)
+    _epilogue(rng, attributes, residual, gate)
     weight = (ic, oc // groups, *kernel) if transposed else (oc, ic // groups, *kernel)
     inputs: list[str | None] = [_spec(dtype, n, ic, *sizes), _spec(dtype, *weight)]
     inputs.append(_spec(dtype, oc) if _chance(rng, 0.7) else None)
@@ -140,17 +149,19 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
             (s - 1) * st - 2 * p + dilation * (k - 1) + 1
             for s, st, p, k in zip(sizes, stride, padding, kernel, strict=True)
         ]
+        if "output_padding" in attributes:
+            outputs = [size + more for size, more in zip(outputs, attributes["output_padding"], strict=True)]
         if min(outputs) < 1 or n * oc * np.prod(outputs) > _ELEMENTS:
             return None
+        inputs += _operands(_spec(dtype, n, oc, *outputs), residual)
     else:
         from .products import convolved_geometry
 
         output = convolved_geometry(attributes, tuple(sizes), tuple(kernel))[3]
         if min(output) < 1 or n * oc * np.prod(output) > _ELEMENTS:
             return None
-        if residual:
-            inputs.append(_spec(dtype, n, oc, *output))
-        else:
+        inputs += _operands(_spec(dtype, n, oc, *output), residual, gate)
+        if not residual and not gate:
             strided = _strided(rng, 0.15 if dtype == "f32" else 0, ic, oc)
     if n * ic * np.prod(sizes) > _ELEMENTS:
         return None
@@ -165,13 +176,12 @@ def _linear(rng: Generator) -> Case | None:
         return None
     dtype = _dtype(rng)
     attributes: dict[str, Any] = {}
-    residual = _chance(rng, 0.25)
-    _epilogue(rng, attributes, residual)
+    residual, gate = _chance(rng, 0.25), _chance(rng, 0.1)
+    _epilogue(rng, attributes, residual, gate)
     lead = (m,) if _chance(rng, 0.6) else (int(rng.choice([1, 2])), m)
     inputs: list[str | None] = [_spec(dtype, *lead, k), _spec(dtype, n, k)]
     inputs.append(_spec(dtype, n) if _chance(rng, 0.7) else None)
-    if residual:
-        inputs.append(_spec(dtype, *lead, n))
+    inputs += _operands(_spec(dtype, *lead, n), residual, gate)
     return Case("linear", tuple(inputs), attributes, "", "random")
 
 
@@ -190,12 +200,11 @@ def _matmul(rng: Generator) -> Case | None:
     if _chance(rng, 0.4):
         attributes["transpose_b"], b = True, [n, k]
     shared = batch if _chance(rng, 0.7) else []
-    residual = _chance(rng, 0.25)
-    _epilogue(rng, attributes, residual)
+    residual, gate = _chance(rng, 0.25), _chance(rng, 0.1)
+    _epilogue(rng, attributes, residual, gate)
     inputs: list[str | None] = [_spec(dtype, *batch, *a), _spec(dtype, *shared, *b)]
     inputs.append(_spec(dtype, n) if _chance(rng, 0.5) else None)
-    if residual:
-        inputs.append(_spec(dtype, *batch, m, n))
+    inputs += _operands(_spec(dtype, *batch, m, n), residual, gate)
     return Case("matmul", tuple(inputs), attributes, "", "random")
 
 

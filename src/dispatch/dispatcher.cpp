@@ -26,6 +26,15 @@ std::vector<TensorDesc> descs_of(const std::vector<TensorRef>& tensors) {
   return descs;
 }
 
+// Inputs, bit i for input i, in whose memory a destination lies.
+uint64_t aliased_by(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+  uint64_t bits = 0;
+  for (const TensorRef& given : destinations)
+    for (size_t i = 0; given && i < std::min<size_t>(inputs.size(), 64); ++i)
+      if (inputs[i] && inputs[i]->buffer() == given->buffer()) bits |= uint64_t(1) << i;
+  return bits;
+}
+
 Role role_of(const Schema& schema, size_t input) { return schema.role_of(int(input)); }
 
 // The op as its providers are asked: a forced layout that is of no family is not tried unless an input has it.
@@ -66,7 +75,8 @@ uint64_t Dispatcher::key_of(const Schema& schema, const CallAttributes& call, co
       key = hash_mix(key, i);
   }
   for (const TensorRef& given : destinations) key = hash_mix(key, given ? given->hash() : 0);
-  return key;
+  const uint64_t aliased = aliased_by(inputs, destinations);
+  return aliased ? hash_mix(key, aliased) : key;
 }
 
 Dispatcher::DecisionRef Dispatcher::find(uint64_t key, const Schema& schema, const CallRef& call,
@@ -80,7 +90,7 @@ Dispatcher::DecisionRef Dispatcher::find(uint64_t key, const Schema& schema, con
     decision = it->second;
   }
   if (decision->epoch != catalog_.epoch() || decision->schema != &schema || decision->inputs.size() != inputs.size() ||
-      decision->destinations.size() != destinations.size())
+      decision->destinations.size() != destinations.size() || decision->aliased != aliased_by(inputs, destinations))
     return nullptr;
   if (decision->call != call &&
       !(decision->call->policy == call->policy && decision->call->attributes == call->attributes))
@@ -179,6 +189,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
   decision->call = call;
   decision->inputs = descs_of(inputs);
   decision->destinations = descs_of(destinations);
+  decision->aliased = aliased_by(inputs, destinations);
   for (const TensorRef& input : inputs) decision->devices.push_back(input ? &input->device() : nullptr);
   decision->home = &home_of(schema, *call, inputs);
 
@@ -215,6 +226,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] && role_of(schema, i) == Role::constant && inputs[i]->changes())
         like.alike += concat(" changing ", i);
+    if (decision->aliased) like.alike += concat(" aliased ", decision->aliased);
   }
   const bool follows = alike && follow(*decision, op, like, inputs);
   decision->epoch = catalog_.epoch();
@@ -374,25 +386,14 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
   return ready;
 }
 
-// A destination that lies as the kernel writes. It may alias an input; kernels read and write in no order, so the
-// result goes through fresh memory then, but where the kernel says that it reads each element of that input before it
-// writes that of the result.
+// A destination that lies as the kernel writes.  It may alias an input: where the kernel may not write there then, the
+// result goes through fresh memory.
 bool Dispatcher::is_direct(const Decision& decision, size_t i, const std::vector<TensorRef>& inputs,
                            const std::vector<TensorRef>& destinations) {
   if (i >= destinations.size() || !destinations[i]) return false;
   const Tensor& given = *destinations[i];
-  const TensorDesc& desc = decision.outputs[i];
-  const Candidate& candidate = decision.way->candidate;
-  if (&given.device() != decision.entry->device || !same_memory(given.desc(), desc)) return false;
-  const auto lies_there = [&](const TensorRef& each) { return each && each->buffer() == given.buffer(); };
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    if (!lies_there(inputs[k])) continue;
-    if (k >= 32 || !(candidate.in_place >> k & 1) || !same_memory(inputs[k]->desc(), desc) ||
-        !same_memory(candidate.inputs[k], desc) ||
-        std::count_if(destinations.begin(), destinations.end(), lies_there) > 1)
-      return false;
-  }
-  return true;
+  return &given.device() == decision.entry->device && same_memory(given.desc(), decision.outputs[i]) &&
+         may_write_there(decision.way->candidate, i, inputs, destinations);
 }
 
 // Destinations to which the kernel writes, else new tensors.

@@ -59,6 +59,7 @@ class Dispatcher {
     CallRef call;
     std::vector<TensorDesc> inputs, destinations;  // absent ones where none was given
     std::vector<Device*> devices;                  // of the inputs
+    uint64_t aliased = 0;                          // inputs, by bit, in whose memory a destination lies
     uint64_t copies = 0;
     uint64_t epoch = 0;
     // the choice

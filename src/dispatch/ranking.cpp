@@ -27,6 +27,21 @@ bool obeys(const Policy& policy, const TensorDesc& desc) {
 
 }  // namespace
 
+bool may_write_there(const Candidate& candidate, size_t i, const std::vector<TensorRef>& inputs,
+                     const std::vector<TensorRef>& destinations) {
+  const Tensor& given = *destinations[i];
+  const TensorDesc& desc = candidate.outputs[i];
+  const auto lies_there = [&](const TensorRef& each) { return each && each->buffer() == given.buffer(); };
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!lies_there(inputs[k])) continue;
+    if (k >= 32 || !(candidate.in_place >> k & 1) || !same_memory(inputs[k]->desc(), desc) ||
+        !same_memory(candidate.inputs[k], desc) ||
+        std::count_if(destinations.begin(), destinations.end(), lies_there) > 1)
+      return false;
+  }
+  return true;
+}
+
 double Ranking::input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device) {
   double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device);
   if (best > 0 && tensor->copies_hash())
@@ -41,6 +56,17 @@ double Ranking::output_ms(const TensorDesc& output, Device& device, const Tensor
   if (wanted.dtype != output.dtype || wanted.shape != output.shape) return 0;  // will be refused
   const TensorDesc dense = wanted.is_dense() ? wanted : TensorDesc::dense(wanted.dtype, wanted.shape);
   return conversions_.cost_ms(output, device, dense, destination.device());
+}
+
+// Where an input lies in the memory that is to be written, and the kernel does not say that it may.
+double Ranking::aside_ms(const Candidate& candidate, size_t i, Device& device, const std::vector<TensorRef>& inputs,
+                         const std::vector<TensorRef>& destinations) {
+  const Tensor& destination = *destinations[i];
+  if (&destination.device() != &device || !same_memory(destination.desc(), candidate.outputs[i]) ||
+      may_write_there(candidate, i, inputs, destinations))
+    return 0;
+  const Rates& rates = catalog_.rates(device);
+  return rates.overhead_ms + 2 * double(destination.desc().size_bytes()) / rates.bytes_per_ms;
 }
 
 // What consumers of this producer's results are expected to pay for the layouts that `way` gives.
@@ -138,7 +164,8 @@ std::vector<RankedWay> Ranking::ranked(const Op& op, Entry& entry, const Policy&
     for (size_t i = 0; i < candidate.outputs.size(); ++i) {
       const TensorDesc& output = candidate.outputs[i];
       if (policy.mode == Policy::Mode::automatic && i < destinations.size() && destinations[i])
-        ranked.reorder_ms += output_ms(output, *entry.device, *destinations[i]);
+        ranked.reorder_ms += output_ms(output, *entry.device, *destinations[i]) +
+                             aside_ms(candidate, i, *entry.device, inputs, destinations);
       if (policy.mode == Policy::Mode::per_op)
         ranked.reorder_ms +=
             conversions_.cost_ms(output, *entry.device, TensorDesc::dense(output.dtype, output.shape), home);

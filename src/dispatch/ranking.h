@@ -5,7 +5,8 @@
 //                 for constants, which are prepacked once per storage version, unless their storage changes again
 //                 and again, as that of weights in training does)
 //              +  what the consumers of its result will pay for the layout it gives, or where the caller gave memory
-//                 for the result, the conversion into it.
+//                 for the result, the conversion into it; a copy where an input lies there that must stay until all
+//                 is read (a sum accumulated into its operand).
 // The last term is learned: every tensor knows the entry that made it, so a call teaches its producers who uses
 // their results.  Looking a few consumers ahead (kLookAhead) then makes the eager choices of a repeated program
 // agree with each other, as value iteration does; the first pass through a program has no such knowledge.
@@ -38,6 +39,11 @@ struct RankedWay {
 // The layout a forced policy wants for this tensor; nothing under other policies.
 std::optional<Layout> forced_layout(const Policy& policy, const TensorDesc& desc);
 
+// Whether the candidate may write output i where the caller wants it, whatever inputs lie there.  Kernels read and write
+// in no order, but where one says that it reads each element of an input before it writes that of the result.
+bool may_write_there(const Candidate& candidate, size_t i, const std::vector<TensorRef>& inputs,
+                     const std::vector<TensorRef>& destinations);
+
 class Ranking {
  public:
   Ranking(Catalog& catalog, Conversions& conversions, Contest& contest)
@@ -57,6 +63,8 @@ class Ranking {
  private:
   double input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device);
   double output_ms(const TensorDesc& output, Device& device, const Tensor& destination);
+  double aside_ms(const Candidate& candidate, size_t i, Device& device, const std::vector<TensorRef>& inputs,
+                  const std::vector<TensorRef>& destinations);
   double consumers_ms(Entry& producer, const Way& way, int depth);
   static double switch_ms(const Way& way, double conversion_ms);
   double penalty(Entry& entry, int input, const TensorDesc& given, int depth);

@@ -83,7 +83,7 @@ Schema conv(const char* name, int spatial) {
                  padding_words())
       .attribute(attr::dilation, int64_t(1), concat("1 or ", spatial, " distances between kernel elements, at least 1"))
       .attribute(attr::groups, int64_t(1), "divides c and oc");
-  take_post_ops(schema, {PostOp::add("residual")}, "x");
+  take_post_ops(schema, {PostOp::add("residual"), PostOp::multiply("gate")}, "x");
   schema.result(Result("y").like("x").over("residual"));
   schema.infer = infer;
   schema.products = true;

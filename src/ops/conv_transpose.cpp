@@ -80,10 +80,10 @@ Schema conv_transpose(const char* name, int spatial) {
   Schema schema(
       name, "conv_transpose",
       concat(spatial,
-             "-D transposed convolution, with bias and activation: what the gradient of a "
+             "-D transposed convolution, with bias, residual sum and activation: what the gradient of a "
              "convolution does to images.\n\n"
              "y[n, o, q] = activation(sum over i, p, k with q = p * stride - begin + k * dilation of x[n, i, p] * "
-             "weight[i, o, k] + bias[o])\n"
+             "weight[i, o, k] + bias[o] + residual[n, o, q])\n"
              "within each of the groups, which split c and oc evenly.\n\n"
              "Returns (n, oc, ",
              sizes,
@@ -108,8 +108,8 @@ Schema conv_transpose(const char* name, int spatial) {
       .attribute(attr::groups, int64_t(1), "divides c and oc")
       .attribute(attr::dilation, int64_t(1),
                  concat("1 or ", spatial, " distances between kernel elements, at least 1"));
-  take_post_ops(schema);
-  schema.result(Result("y").like("x"));
+  take_post_ops(schema, {PostOp::add("residual")}, "x");
+  schema.result(Result("y").like("x").over("residual"));
   schema.products = true;
   schema.weighting = {Weighting::Order::inputs_first, 1};
   schema.infer = infer;

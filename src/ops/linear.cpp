@@ -44,7 +44,7 @@ Schema linear() {
       .like("x")
       .optional("bias", "(out)", Role::constant)
       .like("x");
-  take_post_ops(schema, {PostOp::add("residual")}, "x");
+  take_post_ops(schema, {PostOp::add("residual"), PostOp::multiply("gate")}, "x");
   schema.result(Result("y").like("x").over("residual"));
   schema.last_axes = 1;
   schema.other_axes = true;

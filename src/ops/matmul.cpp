@@ -117,7 +117,7 @@ Schema matmul() {
       .like("a")
       .attribute(attr::transpose_a, false, "swap the last two dimensions of a first")
       .attribute(attr::transpose_b, false, "swap the last two dimensions of b first");
-  take_post_ops(schema, {PostOp::add("residual")}, "a");
+  take_post_ops(schema, {PostOp::add("residual"), PostOp::multiply("gate")}, "a");
   schema.result(Result("y").like("a").over("residual"));
   schema.last_axes = 2;
   schema.keeps_finite = true;

@@ -2,7 +2,7 @@
 //
 // Inputs are put into the layouts that the candidate asks for, element by element; outputs are poisoned before and
 // read back by TensorDesc::offset_of.  Besides the values, the block padding of outputs must be zero, and the bytes
-// behind every tensor must be untouched.
+// behind every tensor must be untouched.  A candidate that may write its result where an input lies is run so, too.
 #pragma once
 
 #include <algorithm>
@@ -87,6 +87,17 @@ inline Argument random_argument(DType dtype, const Dims& shape, unsigned seed, d
 }
 inline Argument absent() { return {}; }
 
+// In which inputs' memory the candidate may write its only result: -1, none, and those that lie as it does.
+inline std::vector<int> places_of_result(const Op& op, const Candidate& candidate) {
+  std::vector<int> places{-1};
+  if (candidate.outputs.size() != 1) return places;
+  for (size_t i = 0; i < candidate.inputs.size() && i < 32; ++i)
+    if (candidate.inputs[i].present && (candidate.in_place & op.schema->results[0].overwrites) >> i & 1 &&
+        same_memory(candidate.inputs[i], candidate.outputs[0]))
+      places.push_back(int(i));
+  return places;
+}
+
 constexpr size_t kGuard = 64;
 
 inline BufferRef place(Device& device, const TensorDesc& desc, const Values* values) {
@@ -113,6 +124,7 @@ inline Tolerance tolerance_of(DType dtype) {
 
 struct Outcome {
   int candidates = 0, references = 0;
+  int over = 0;  // runs with the result where an input lies
   std::vector<std::string> keys;
 };
 
@@ -141,7 +153,7 @@ inline Outcome check_candidates(Provider& provider, Device& device, const std::s
     if (std::find(outcome.keys.begin(), outcome.keys.end(), key) != outcome.keys.end()) failed(key, "listed twice");
     outcome.keys.push_back(key);
     std::vector<BufferRef> buffers;
-    std::vector<Buffer*> in, out;
+    std::vector<Buffer*> in;
     for (size_t i = 0; i < arguments.size(); ++i) {
       in.push_back(nullptr);
       if (!arguments[i].desc.present) continue;
@@ -153,41 +165,44 @@ inline Outcome check_candidates(Provider& provider, Device& device, const std::s
       failed(key, "output described as " + result.str());
       continue;
     }
-    buffers.push_back(place(device, result, nullptr));
-    out.push_back(buffers.back().get());
     BufferRef workspace;
     if (candidate.workspace_bytes) workspace = device.allocate(candidate.workspace_bytes);
     const auto packed = pack_inputs(device, candidate, in);
     const auto kernel = candidate.prepare();
-    kernel->run({in.data(), out.data(), workspace.get()});
-    const char* base = static_cast<const char*>(out[0]->host());
-    std::vector<char> touched(size_t(result.extent()), 0);
-    bool wrong = false;
-    for_each(result.shape, [&](const Dims& index, size_t i) {
-      const size_t position = size_t(result.offset_of(index));
-      touched[position] = 1;
-      const double actual = load(result.dtype, base + position * size_of(result.dtype)), wanted = expected[i];
-      const bool same = std::isnan(wanted) ? std::isnan(actual)
-                        : std::isinf(wanted)
-                            ? actual == wanted
-                            : std::fabs(actual - wanted) <= tolerance.absolute + tolerance.relative * std::fabs(wanted);
-      if (!same && !wrong) {
-        failed(key, concat("at ", index, ": ", actual, ", expected ", wanted));
-        wrong = true;
-      }
-    });
-    for (size_t i = 0; i < touched.size() && !wrong; ++i) {
-      if (touched[i] || load(result.dtype, base + i * size_of(result.dtype)) == 0) continue;
-      failed(key, concat("padding at element ", i, " is ", load(result.dtype, base + i * size_of(result.dtype))));
-      wrong = true;
-    }
-    for (const BufferRef& buffer : buffers) {
-      const size_t bytes = buffer.get() == out[0] ? result.size_bytes() : 0;
-      for (size_t i = 0; bytes && i < kGuard; ++i)
-        if (static_cast<const unsigned char*>(buffer->host())[bytes + i] != 0xa5 && !wrong) {
-          failed(key, concat("wrote byte ", i, " behind the output"));
+    for (const int over : places_of_result(op, candidate)) {
+      const BufferRef made = place(device, result, over < 0 ? nullptr : &arguments[size_t(over)].values);
+      const std::string how = over < 0 ? key : concat(key, " over input ", over);
+      std::vector<Buffer*> from = in;
+      if (over >= 0) from[size_t(over)] = made.get();
+      Buffer* out = made.get();
+      kernel->run({from.data(), &out, workspace.get()});
+      const char* base = static_cast<const char*>(out->host());
+      std::vector<char> touched(size_t(result.extent()), 0);
+      bool wrong = false;
+      for_each(result.shape, [&](const Dims& index, size_t i) {
+        const size_t position = size_t(result.offset_of(index));
+        touched[position] = 1;
+        const double actual = load(result.dtype, base + position * size_of(result.dtype)), wanted = expected[i];
+        const bool same =
+            std::isnan(wanted)   ? std::isnan(actual)
+            : std::isinf(wanted) ? actual == wanted
+                                 : std::fabs(actual - wanted) <= tolerance.absolute + tolerance.relative * std::fabs(wanted);
+        if (!same && !wrong) {
+          failed(how, concat("at ", index, ": ", actual, ", expected ", wanted));
           wrong = true;
         }
+      });
+      for (size_t i = 0; i < touched.size() && !wrong; ++i) {
+        if (touched[i] || load(result.dtype, base + i * size_of(result.dtype)) == 0) continue;
+        failed(how, concat("padding at element ", i, " is ", load(result.dtype, base + i * size_of(result.dtype))));
+        wrong = true;
+      }
+      for (size_t i = 0; i < kGuard && !wrong; ++i)
+        if (static_cast<const unsigned char*>(out->host())[result.size_bytes() + i] != 0xa5) {
+          failed(how, concat("wrote byte ", i, " behind the output"));
+          wrong = true;
+        }
+      outcome.over += over >= 0;
     }
   }
   return outcome;

@@ -1,7 +1,8 @@
 // Runs every candidate of the host provider for one op and hands the results, in logical order, to a check.
 //
 // Inputs are written through TensorDesc::offset_of, one element after the other, so that nothing of the code under
-// test places them.  Outputs are poisoned before each run; their padding must be zero after it.
+// test places them.  Outputs are poisoned before each run; their padding must be zero after it.  A candidate that may
+// write its result where an input lies is run so, too.
 #pragma once
 
 #include <cmath>
@@ -165,6 +166,19 @@ inline int run_all(const char* name, const char* attributes, const std::vector<I
       results.push_back(fetch(candidate.outputs[i], {bytes, bytes + candidate.outputs[i].size_bytes() + 64}, what));
     }
     check(op, results, what);
+    for (size_t k = 0; k < inputs.size() && out.size() == 1; ++k) {
+      const TensorDesc& result = candidate.outputs[0];
+      if (!candidate.inputs[k].present || !same_memory(candidate.inputs[k], result) ||
+          !((candidate.in_place & op.schema->results[0].overwrites) >> k & 1))
+        continue;
+      char* place = static_cast<char*>(out[0]->host());
+      std::memcpy(place, store(candidate.inputs[k], inputs[k].values).data(), result.size_bytes());
+      std::vector<Buffer*> from = in;
+      from[k] = out[0];
+      kernel->run({from.data(), out.data(), workspace.get()});
+      const std::string how = concat(what, " over input ", k);
+      check(op, {fetch(result, {place, place + result.size_bytes() + 64}, how)}, how);
+    }
   }
   return int(list.candidates.size());
 }

@@ -1,6 +1,7 @@
 // For tests of one op kind of the OpenCL provider: runs every candidate on every OpenCL device here, and on host
 // memory where a device shares it, and compares with a reference in double precision.  Checks besides: padding of
-// outputs is zero, nothing is written behind them, and a second run gives the same bits.
+// outputs is zero, nothing is written behind them, a second run gives the same bits, and so does one with the result
+// where an input lies, if the candidate may write there.
 #pragma once
 
 #include <algorithm>
@@ -89,19 +90,32 @@ inline double take(const std::vector<unsigned char>& bytes, size_t place, DType 
   return double(dtype == DType::f16 ? half_to_float(half) : bfloat16_to_float(half));
 }
 
-inline double activated(const Op& op, double x) {
-  const PostOp* function = sum_then_function(op)->function;
-  if (!function) return x;
-  const std::string& name = function->name;
-  const double alpha = function->alpha(), beta = function->beta();
+inline double function_of(const PostOp& step, double x) {
+  const std::string& name = step.name;
+  const double alpha = step.alpha(), beta = step.beta();
   if (name == "relu") return x < 0 ? 0 : x;
   if (name == "leaky_relu") return x > 0 ? x : alpha * x;
   if (name == "gelu_erf") return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
   if (name == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (name == "tanh") return std::tanh(x);
   if (name == "clip") return std::min(std::max(x, alpha), beta);
   if (name == "exp") return std::exp(x);
-  std::fprintf(stderr, "no reference for the activation %s\n", name.c_str());
+  std::fprintf(stderr, "no reference for the post-op %s\n", name.c_str());
   end_test();
+}
+
+// The op's post-ops of a sum; they read the inputs at place `linear` of the result.
+inline double finished(const Op& op, double sum, const std::vector<Array>& inputs, size_t linear) {
+  for (const PostOp& step : post_ops_of(op)) {
+    const auto operand = [&] { return inputs[size_t(operand_of(*op.schema, step))].values[linear]; };
+    switch (step.kind) {
+      case PostOp::Kind::function: sum = function_of(step, sum); break;
+      case PostOp::Kind::scale: sum *= step.alpha(); break;
+      case PostOp::Kind::add: sum += operand(); break;
+      case PostOp::Kind::multiply: sum *= operand(); break;
+    }
+  }
+  return sum;
 }
 
 class Candidates {
@@ -238,6 +252,18 @@ class Candidates {
       if (repeat && result != first) give_up("a second run gave other bits");
       first = result;
       result.resize(guarded);
+    }
+    for (size_t k = 0; k < in.size(); ++k) {
+      if (!in[k] || !same_memory(candidate.inputs[k], out) ||
+          !((candidate.in_place & op.schema->results[0].overwrites) >> k & 1))
+        continue;
+      device.read(*in[k], 0, result.data(), size);
+      device.write(*dst, 0, result.data(), size);
+      std::vector<Buffer*> from = in;
+      from[k] = dst.get();
+      kernel->run({from.data(), &target, workspace.get()});
+      device.read(*dst, 0, result.data(), guarded);
+      if (!std::equal(first.begin(), first.end(), result.begin())) give_up(concat("over input ", k, " gave other bits"));
     }
     std::vector<bool> written(size / item);
     // Sums of up to a few thousand terms in f32, then one rounding to the output's dtype.

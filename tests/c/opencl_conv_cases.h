@@ -55,8 +55,7 @@ inline Array reference(const Op& op, const std::vector<Array>& inputs, bool tran
       }
     });
     if (op.has(2)) sum += inputs[2].values[size_t(q[1])];
-    if (op.has(3)) sum += inputs[3].values[linear];
-    y.values[linear] = activated(op, sum);
+    y.values[linear] = finished(op, sum, inputs, linear);
   });
   y.shape = op.out().shape;
   return y;
@@ -66,25 +65,28 @@ struct Case {
   const char* name;
   Dims x, weight;
   const char* attributes;
-  bool bias = false, residual = false;
+  bool bias = false, residual = false, gate = false;
 };
 
 inline void check(Candidates& candidates, const Case& c, DType dtype, bool special = false) {
   const bool transposed = std::string(c.name).rfind("conv_transpose", 0) == 0;
   static unsigned seed = 1;
-  std::vector<Array> inputs{random_array(c.x, dtype, seed++), random_array(c.weight, dtype, seed++), Array()};
+  std::vector<Array> inputs{random_array(c.x, dtype, seed++), random_array(c.weight, dtype, seed++), Array(), Array()};
   if (special) {  // NaN and infinity reach the outputs that see them, and no other one
     inputs[0].values[3] = NAN;
     inputs[0].values[inputs[0].values.size() - 2] = INFINITY;
   }
   if (!transposed) inputs.push_back(Array());
   const Attributes attributes = Attributes::parse(c.attributes);
+  Attributes bare = attributes;
+  bare.erase(attr::post_ops);
   std::vector<TensorDesc> descs;
   for (const Array& input : inputs)
     descs.push_back(input.given() ? TensorDesc::dense(dtype, input.shape) : TensorDesc());
-  const Dims output = make_op(*find_schema(c.name), attributes, descs).out().shape;
+  const Dims output = make_op(*find_schema(c.name), bare, descs).out().shape;
   if (c.bias) inputs[2] = random_array(Dims{output[1]}, dtype, seed++);
   if (c.residual) inputs[3] = random_array(output, dtype, seed++);
+  if (c.gate) inputs[4] = random_array(output, dtype, seed++);
   candidates.check(c.name, attributes, dtype, inputs, [&](const Op& op) { return reference(op, inputs, transposed); });
 }
 

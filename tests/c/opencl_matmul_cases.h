@@ -24,8 +24,8 @@ inline double element(const Array& array, const Dims& shape, const Dims& batch, 
   return array.values[place];
 }
 
-inline Array product(const Op& op, const Array& a, const Array& b, const Array& bias, const Array& residual,
-                     bool transpose_a, bool transpose_b) {
+inline Array product(const Op& op, const std::vector<Array>& inputs, bool transpose_a, bool transpose_b) {
+  const Array &a = inputs[0], &b = inputs[1], &bias = inputs[2];
   const Dims sa = matrix_shape(a.shape, false), sb = matrix_shape(b.shape, true);
   const int64_t depth = sa[sa.size() - (transpose_a ? 2 : 1)];
   Array y(op.out().shape);
@@ -39,39 +39,39 @@ inline Array product(const Op& op, const Array& a, const Array& b, const Array& 
       sum += (transpose_a ? element(a, sa, batch, k, row) : element(a, sa, batch, row, k)) *
              (transpose_b ? element(b, sb, batch, column, k) : element(b, sb, batch, k, column));
     if (bias.given()) sum += bias.values[size_t(column)];
-    if (residual.given()) sum += residual.values[linear];
-    y.values[linear] = activated(op, sum);
+    y.values[linear] = finished(op, sum, inputs, linear);
   });
   return y;
 }
 
 // Candidates meant for GPUs are right everywhere, so they are added.
 inline void check_matmul(Candidates& candidates, const Dims& a, const Dims& b, const char* text, int64_t bias,
-                         DType dtype, const Dims& residual = Dims()) {
+                         DType dtype, const Dims& residual = Dims(), bool gate = false) {
   static unsigned seed = 100;
-  std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array(), Array()};
+  std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array(), Array(), Array()};
   if (bias) inputs[2] = random_array(Dims{bias}, dtype, seed++);
   const Attributes attributes = Attributes::parse(text);
   if (residual.size()) inputs[3] = random_array(residual, dtype, seed++);
+  if (gate) inputs[4] = random_array(residual, dtype, seed++);
   candidates.more = {opencl::list_matmul_local, opencl::list_matmul_mma};
   candidates.check("matmul", attributes, dtype, inputs, [&](const Op& op) {
-    return product(op, inputs[0], inputs[1], inputs[2], inputs[3], op.attributes[attr::transpose_a],
-                   op.attributes[attr::transpose_b]);
+    return product(op, inputs, op.attributes[attr::transpose_a], op.attributes[attr::transpose_b]);
   });
 }
 
 inline void check_linear(Candidates& candidates, const Dims& x, int64_t out, const char* text, bool bias, bool residual,
-                         DType dtype) {
+                         DType dtype, bool gate = false) {
   static unsigned seed = 200;
   std::vector<Array> inputs{random_array(x, dtype, seed++), random_array(Dims{out, x[x.size() - 1]}, dtype, seed++),
-                            Array(), Array()};
+                            Array(), Array(), Array()};
   Dims shape = x;
   shape[x.size() - 1] = out;
   if (bias) inputs[2] = random_array(Dims{out}, dtype, seed++);
   if (residual) inputs[3] = random_array(shape, dtype, seed++);
+  if (gate) inputs[4] = random_array(shape, dtype, seed++);
   candidates.more = {opencl::list_linear_local, opencl::list_linear_mma};
   candidates.check("linear", Attributes::parse(text), dtype, inputs,
-                   [&](const Op& op) { return product(op, inputs[0], inputs[1], inputs[2], inputs[3], false, true); });
+                   [&](const Op& op) { return product(op, inputs, false, true); });
 }
 
 }  // namespace pl::testing

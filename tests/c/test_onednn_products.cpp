@@ -55,7 +55,9 @@ void check_conv(const ConvCase& c) {
     if (c.residual) y[i] += residual.values[i];
     if (c.activation) y[i] = activate(activation, y[i], 0.01, 1);
   });
-  check("conv" + std::to_string(c.spatial) + "d", text, {x, weight, bias, residual}, y, c.at_least);
+  const Outcome outcome =
+      check("conv" + std::to_string(c.spatial) + "d", text, {x, weight, bias, residual}, y, c.at_least);
+  if (c.residual && c.dtype == DType::f32) CHECK(outcome.over > 0);  // accumulated into the residual
 }
 
 SETUP() { find_onednn(); }

@@ -87,7 +87,7 @@ TEST("bad_lists_are_refused") {
       end_test();
     }
   };
-  refused("post_ops=rleu", "post_ops has rleu, expected add(residual), scale(number), relu, relu6");
+  refused("post_ops=rleu", "post_ops has rleu, expected add(residual), multiply(gate), scale(number), relu, relu6");
   refused("post_ops=isnan", "post_ops has isnan, expected add(residual)");
   refused("post_ops=\"relu(1)\"", "post_ops has relu(1.0), expected no numbers behind relu");
   refused("post_ops=\"clip(1, 2, 3)\"", "expected at most 2 numbers behind clip");
@@ -95,6 +95,7 @@ TEST("bad_lists_are_refused") {
   refused("post_ops=\"softplus(0)\"", "expected a finite number other than 0");
   refused("post_ops=\"scale(inf)\"", "expected scale of one finite number");
   refused("post_ops=\"add(residual)\"", "residual is missing, expected a tensor: post_ops has add(residual)");
+  refused("post_ops=\"multiply(gate)\"", "gate is missing, expected a tensor: post_ops has multiply(gate)");
   refused("post_ops=\"add(bias)\"", "post_ops has add(bias), expected add(residual)");
   refused("post_ops=\"multiply(residual)\"", "post_ops has multiply(residual), expected add(residual)", true);
   refused("post_ops=relu", "residual is given, expected post_ops with add(residual)", true);
@@ -114,6 +115,11 @@ TEST("bad_lists_are_refused") {
                  "add: x has dtype s32, expected one of f32, f16, bf16 with post_ops=exp"));
   CHECK(contains(message_of([] { add_op("post_ops=\"scale(2)\"", DType::s32); }), "with post_ops=scale(2.0)"));
   CHECK(contains(message_of([] { add_op("post_ops=\"add(residual)\""); }), "add: post_ops has add(residual)"));
+  const std::string gate = message_of([] {
+    const TensorDesc x = TensorDesc::dense(DType::f32, {2, 4}), w = TensorDesc::dense(DType::f32, {4, 4});
+    make_op(*find_schema("linear"), Attributes::parse("activation=relu"), {x, w, TensorDesc(), TensorDesc(), x});
+  });
+  CHECK(contains(gate, "linear: gate is given, expected post_ops with multiply(gate)"));
   const TensorDesc x = TensorDesc::dense(DType::f32, {4});
   CHECK(contains(message_of([&] { make_op(*find_schema("relu"), Attributes::parse("post_ops=relu"), {x}); }),
                  "there is no parameter \"post_ops\""));
@@ -147,29 +153,36 @@ TEST("what_kernels_ask") {
 TEST("values_and_gradients") {
   for (const char* steps :
        {"relu, add(residual)", "add(residual), tanh, scale(0.5)", "scale(2), sigmoid, add(residual)",
-        "silu, scale(-1.5), clip(-1, 1)", "gelu, tanh", "add(residual), silu, relu"}) {
+        "silu, scale(-1.5), clip(-1, 1)", "gelu, tanh", "add(residual), silu, relu", "multiply(gate)",
+        "silu, multiply(gate), tanh", "add(residual), sigmoid, multiply(gate)"}) {
     const PostOps list = parse_post_ops(steps);
-    const bool adds = reads_inputs(list);
-    for (const char* op : {"conv2d", "matmul", "mul"}) {
-      if (adds && std::string(op) == "mul") continue;
+    const bool reads = reads_inputs(list);
+    for (const char* op : {"conv2d", "matmul", "linear", "mul"}) {
+      if (reads && std::string(op) == "mul") continue;
       const auto make = [&](bool fused) {
         Builder b;
         const Dims shape = std::string(op) == "conv2d" ? Dims{2, 4, 3, 5} : Dims{4, 4};
-        const ValueId x = b.input(shape), w = b.input(std::string(op) == "conv2d" ? Dims{4, 4, 1, 1} : shape),
-                      residual = b.input(shape);
-        std::vector<ValueId> inputs{x, w};
-        if (fused && adds) inputs.insert(inputs.end(), {kNoValue, residual});
-        ValueId y = b.add(op, inputs, fused ? concat("post_ops=\"", steps, "\"") : "");
-        const std::vector<PostOp> complete = post_ops_of(conv_op(concat("post_ops=\"", steps, "\""), adds));
+        const ValueId x = b.input(shape), w = b.input(std::string(op) == "conv2d" ? Dims{4, 4, 1, 1} : shape);
+        const Schema& schema = *find_schema(op);
+        std::vector<ValueId> inputs{x, w}, by{x, w};
+        for (const PostOp& step : list) {
+          if (!step.reads_input()) continue;
+          const auto place = size_t(operand_of(schema, step));
+          inputs.resize(std::max(inputs.size(), place + 1), kNoValue);
+          by.push_back(inputs[place] = b.input(shape));
+        }
+        const std::string attributes = concat("post_ops=\"", steps, "\"");
+        std::vector<TensorDesc> descs;
+        for (ValueId id : inputs) descs.push_back(id == kNoValue ? TensorDesc() : b.graph.value(id).desc);
+        const std::vector<PostOp> complete = post_ops_of(make_op(schema, Attributes::parse(attributes), descs));
+        ValueId y = b.add(op, fused ? inputs : std::vector<ValueId>{x, w}, fused ? attributes : "");
         for (const PostOp& step : fused ? PostOps() : complete) {
           const StepCall call = call_of(step);
           std::vector<ValueId> operands{y};
-          if (step.reads_input()) operands.push_back(residual);
+          if (step.reads_input()) operands.push_back(inputs[size_t(operand_of(schema, step))]);
           y = b.graph.add(*find_schema(call.op), call.attributes, operands).at(0);
         }
         const ValueId loss = b.add("sum", {b.add("mul", {y, y})});
-        std::vector<ValueId> by{x, w};
-        if (adds) by.push_back(residual);
         std::vector<ValueId> outputs = gradients(b.graph, loss, by, context().host());
         outputs.push_back(y);
         return b.finish(outputs);

@@ -27,8 +27,6 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 Values convolution(const Op& op, const std::vector<Input>& inputs, double* largest = nullptr) {
   const Dims &x = op.in(0).shape, &y = op.out().shape;
   const auto padding = op.attributes[attr::padding];
-  const SumThenFunction post_ops = *sum_then_function(op);
-  const std::string activation = post_ops.function ? post_ops.function->name : "";
   Values result(size_t(y.product()));
   size_t at = 0;
   each(y, [&](const Dims& o) {
@@ -41,13 +39,18 @@ Values convolution(const Op& op, const std::vector<Input>& inputs, double* large
             sum += inputs[0].values[size_t(((o[0] * x[1] + i) * x[2] + h) * x[3] + w)] *
                    inputs[1].values[size_t(((o[1] * x[1] + i) * 3 + r) * 3 + c)];
         }
-    if (op.has(3)) sum += inputs[3].values[at];
     if (largest) *largest = std::max(*largest, std::fabs(sum));
-    result[at++] = activation == "relu"      ? relu(sum)
-                   : activation == "silu"    ? silu(sum)
-                   : activation == "sigmoid" ? sigmoid(sum)
-                   : activation == "tanh"    ? std::tanh(sum)
-                                             : sum;
+    for (const PostOp& step : post_ops_of(op)) {
+      if (step.kind == PostOp::Kind::add) sum += inputs[3].values[at];
+      if (step.kind == PostOp::Kind::scale) sum *= step.alpha();
+      if (largest) *largest = std::max(*largest, std::fabs(sum));
+      sum = step.name == "relu"      ? relu(sum)
+            : step.name == "silu"    ? silu(sum)
+            : step.name == "sigmoid" ? sigmoid(sum)
+            : step.name == "tanh"    ? std::tanh(sum)
+                                     : sum;
+    }
+    result[at++] = sum;
   });
   return result;
 }
@@ -117,7 +120,9 @@ std::vector<std::pair<std::string, Values>> run_winograd(const host::WinogradKer
 Op op_for(const Case& c, std::vector<Input>& inputs, double low = -1, double high = 1) {
   inputs = {random_input(DType::f32, c.x, low, high), random_input(DType::f32, c.weight, low, high)};
   inputs.push_back(c.bias ? random_input(DType::f32, {c.weight[0]}, low, high) : Input{});
-  const Dims result = op_of("conv2d", c.attributes, {inputs[0], inputs[1]}).out().shape;
+  Attributes bare = Attributes::parse(c.attributes);
+  bare.erase(attr::post_ops);
+  const Dims result = make_op(*find_schema("conv2d"), bare, {inputs[0].desc, inputs[1].desc}).out().shape;
   inputs.push_back(c.residual ? random_input(DType::f32, result, low, high) : Input{});
   return op_of("conv2d", c.attributes, inputs);
 }
@@ -136,6 +141,10 @@ TEST("values") {
       {"padding=1 activation=relu", {1, 11, 9, 21}, {9, 11, 3, 3}, true, true},  // fewer than a block's channels
       {"padding=1 activation=tanh", {2, 24, 9, 33}, {40, 24, 3, 3}, true, true},
       {"padding=1", {1, 32, 20, 30}, {9, 32, 3, 3}, true, false},
+      // Longer lists, on tiles and channels that are cut.
+      {"padding=1 post_ops=\"relu, add(residual), sigmoid\"", {2, 24, 9, 7}, {40, 24, 3, 3}, true, true},
+      {"padding=1 post_ops=\"add(residual), tanh, scale(-2), sigmoid\"", {1, 20, 6, 9}, {21, 20, 3, 3}, true, true},
+      {"post_ops=\"scale(0.5), sigmoid, add(residual)\"", {2, 17, 7, 11}, {90, 17, 3, 3}, false, true},
       {"padding=[2,0,1,3]", {1, 16, 6, 4}, {31, 16, 3, 3}, true, false},
       {"padding=2", {1, 40, 3, 5}, {80, 40, 3, 3}, false, true},
       {"padding=7", {1, 16, 2, 1}, {16, 16, 3, 3}, true, false},  // tiles that see nothing of x

@@ -16,7 +16,7 @@ add("add", normal(X4, X4), lambda torch, f, t, a: torch.relu(t[0] + t[1]), activ
 add(
     "mul",
     normal(X4, (19, 1, 1)),
-    lambda torch, f, t, a: post_ops(f, t[0] * t[1], a["post_ops"], {}),
+    lambda torch, f, t, a: post_ops(f, t[0] * t[1], a["post_ops"], t),
     post_ops="leaky_relu(0.3), scale(0.5), tanh",
 )
 add("mul", normal((3, 1, 5), (4, 1)))

@@ -48,8 +48,20 @@ def normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.
     return lambda rng: [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-def post_ops(f: Any, y: Any, steps: str, operands: dict[str, Any]) -> Any:
-    """The steps of post_ops in PyTorch; `operands`: inputs by their names."""
+def operands(steps: str, y: tuple[int, ...], *shapes: tuple[int, ...]) -> Callable[..., list[np.ndarray | None]]:
+    """Tensors of these shapes, and what the steps of post_ops read: a residual, a gate, of the shape of y."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        read = zip(("residual", "gate"), normal(y, y)(rng), strict=True)
+        return [*normal(*shapes)(rng), *(tensor if f"({name})" in steps else None for name, tensor in read)]
+
+    return make
+
+
+def post_ops(f: Any, y: Any, steps: str, tensors: list[Any]) -> Any:
+    """The steps of post_ops in PyTorch; `tensors`: those of the case that are given, the last of which they read."""
+    named = [name for name in ("residual", "gate") if f"({name})" in steps]
+    operands = dict(zip(named, tensors[len(tensors) - len(named) :], strict=True))
     for name, given in re.findall(r"(\w+)(?:\(([^)]*)\))?", steps):
         numbers = [] if name in ("add", "multiply") else [float(word) for word in given.split(",") if word.strip()]
         if name == "add":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .case import Case, into, normal, post_ops
+from .case import Case, into, normal, operands, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -22,7 +22,7 @@ def conv(spatial: int, transposed: bool = False):
         name = f"conv{'_transpose' if transposed else ''}{spatial}d"
         y = getattr(f, name)(x, t[1], t[2] if len(t) > 2 else None, padding=padding, **own)
         if steps is not None:
-            return post_ops(f, y, steps, {"residual": t[3] if len(t) > 3 else None})
+            return post_ops(f, y, steps, t)
         if len(t) > 3:
             y = y + t[3]
         return getattr(f, activation)(y) if activation else y
@@ -53,6 +53,26 @@ add(
     padding=1,
     post_ops="hardswish, add(residual)",
 )
+# Gates: alone, behind a sum, with steps between; by depthwise, direct, 1x1 and Winograd's kernels.
+for _steps in ("multiply(gate)", "silu, multiply(gate), scale(0.5)"):
+    add("conv2d", operands(_steps, (2, 35, 7, 6), (2, 18, 7, 6), (35, 18, 1, 1), (35,)), conv(2), post_ops=_steps)
+_BOTH = "add(residual), tanh, multiply(gate), relu"
+for _x, _w, _y in (
+    ((2, 18, 7, 6), (35, 18, 1, 1), (2, 35, 7, 6)),
+    ((2, 20, 9, 8), (35, 20, 3, 3), (2, 35, 9, 8)),
+    ((2, 3, 9, 8), (20, 3, 3, 3), (2, 20, 9, 8)),
+    ((2, 19, 5, 9), (19, 1, 3, 3), (2, 19, 5, 9)),
+):
+    _more = {"padding": _w[2] // 2, "groups": _w[0] if _w[1] == 1 else 1}
+    add("conv2d", normal(_x, _w, _w[:1], _y, _y), conv(2), post_ops=_BOTH, name=f"to {_y}", **_more)
+add(
+    "conv2d",
+    normal((1, 16, 9, 9), (32, 16, 3, 3), (32,), (1, 32, 9, 9), (1, 32, 9, 9)),
+    conv(2),
+    padding=1,
+    post_ops="scale(0.5), multiply(gate), hardswish, add(residual), relu",
+)
+add("conv1d", normal((2, 5, 17), (7, 5, 3), (7,), (2, 7, 15), (2, 7, 15)), conv(1), post_ops=_BOTH)
 add("conv3d", normal((1, 5, 6, 7, 8), (9, 5, 2, 3, 3), (9,)), conv(3), padding=1, stride=(1, 2, 1))
 add("conv3d", normal((1, 16, 4, 5, 6), (16, 1, 3, 3, 3)), conv(3), groups=16, padding=(1, 1, 1))
 add("conv3d", normal((2, 20, 4, 3, 5), (33, 20, 3, 1, 2)), conv(3), padding=(2, 0, 1), stride=(2, 1, 1))
@@ -60,6 +80,24 @@ add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,)), conv(1, True), strid
 add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,)), conv(2, True), stride=2, padding=1)
 add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 3, 2)), conv(2, True), groups=2, dilation=2)
 add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 4, 4), (6,)), conv(2, True), stride=2, post_ops="tanh, scale(-2)")
+# What is added as in the gradient of two branches.
+add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,), (2, 4, 19)), conv(1, True), stride=2)
+add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,), (2, 5, 9, 11)), conv(2, True), stride=2, padding=1)
+for _steps in ("add(residual), relu", "tanh, add(residual), scale(0.5)"):
+    for _x, _w, _y, _more in (
+        ((2, 17, 5, 6), (17, 20, 2, 2), (2, 20, 10, 12), {"stride": 2}),
+        ((2, 17, 5, 6), (17, 20, 1, 1), (2, 20, 10, 11), {"stride": 2, "output_padding": (1, 0)}),  # empty phases
+        ((2, 18, 9, 10), (18, 35, 3, 3), (2, 35, 9, 10), {"padding": 1}),
+        ((2, 19, 5, 6), (19, 1, 3, 3), (2, 19, 9, 11), {"stride": 2, "padding": 1, "groups": 19}),
+    ):
+        tensors = normal(_x, _w, _y[1:2], _y)
+        add("conv_transpose2d", tensors, conv(2, True), post_ops=_steps, name=f"{_w[2]}x{_w[3]}", **_more)
+add(
+    "conv_transpose3d",
+    normal((1, 4, 3, 4, 5), (4, 3, 2, 2, 2), (3,), (1, 3, 4, 8, 10)),
+    conv(3, True),
+    stride=(1, 2, 2),
+)
 # As Winograd's algorithm does it.
 for _padding in (1, 0, 2):
     add("conv_transpose2d", normal((2, 18, 9, 10), (18, 35, 3, 3), (35,)), conv(2, True), padding=_padding)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case, into, normal, post_ops
+from .case import Case, into, normal, operands, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -18,17 +18,24 @@ add(
     activation="gelu",
 )
 add("linear", normal((2, 3, 17), (5, 17)), lambda torch, f, t, a: f.linear(*t))
-for _steps in ("relu, add(residual)", "add(residual), silu, scale(0.5)"):
+for _steps in (
+    "relu, add(residual)",
+    "add(residual), silu, scale(0.5)",
+    "multiply(gate)",
+    "silu, multiply(gate), relu",
+    "add(residual), silu, multiply(gate)",
+    "multiply(gate), tanh, add(residual)",
+):
     add(
         "linear",
-        normal((7, 33), (19, 33), (19,), (7, 19)),
-        lambda torch, f, t, a: post_ops(f, f.linear(*t[:3]), a["post_ops"], {"residual": t[3]}),
+        operands(_steps, (7, 19), (7, 33), (19, 33), (19,)),
+        lambda torch, f, t, a: post_ops(f, f.linear(*t[:3]), a["post_ops"], t),
         post_ops=_steps,
     )
     add(
         "matmul",
-        normal((2, 33, 34), (2, 34, 35), (35,), (2, 33, 35)),
-        lambda torch, f, t, a: post_ops(f, t[0] @ t[1] + t[2], a["post_ops"], {"residual": t[3]}),
+        operands(_steps, (2, 33, 35), (2, 33, 34), (2, 34, 35), (35,)),
+        lambda torch, f, t, a: post_ops(f, t[0] @ t[1] + t[2], a["post_ops"], t),
         post_ops=_steps,
     )
 add("matmul", normal((17, 23), (23, 19)), lambda torch, f, t, a: torch.matmul(*t))

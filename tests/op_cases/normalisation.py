@@ -27,7 +27,7 @@ add("batch_norm", _statistics(19, X4), lambda torch, f, t, a: torch.relu(f.batch
 add(
     "batch_norm",
     _statistics(19, X4),
-    lambda torch, f, t, a: post_ops(f, f.batch_norm(*t), a["post_ops"], {}),
+    lambda torch, f, t, a: post_ops(f, f.batch_norm(*t), a["post_ops"], t),
     post_ops="silu, scale(-0.5)",
 )
 add("batch_norm", _statistics(6, (4, 6)), lambda torch, f, t, a: f.batch_norm(*t, eps=1e-3), eps=1e-3)

@@ -165,7 +165,7 @@ def batch_norm_of(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     y = f.batch_norm(t[0], None, None, t[1], t[2], training=True, eps=a.get("eps", 1e-5))
     residual = t[3] if len(t) > 3 else None
     if steps := a.get("post_ops"):
-        y = post_ops(f, y, steps, {"residual": residual})
+        y = post_ops(f, y, steps, t)
     elif residual is not None:
         y = y + residual
     if activation := a.get("activation"):

@@ -1,5 +1,5 @@
-// fuse_longer_post_ops: a function or a sum behind an op's post-ops, in an order that not all kernels take, becomes one
-// more of them, where a kernel of the device costs less with it than the ops cost apart.
+// fuse_longer_post_ops: a function, a sum or a product of two tensors behind an op's post-ops, in an order that not all
+// kernels take, becomes one more of them, where a kernel of the device costs less with it than the ops cost apart.
 #include <limits>
 
 #include "dispatch/catalog.h"
@@ -35,9 +35,9 @@ bool costs_less(Rewriter& rewriter, size_t index, const Fused& fused, Context& c
 
 Pass fuse_longer_post_ops(Device* device) {
   return {"fuse_longer_post_ops",
-          "Makes a function or a sum one more post-op of the op before it, in any order (a sum behind an activation), "
-          "where the device has a kernel that costs less with it than the ops cost apart.  Exact in f32; in narrower "
-          "dtypes one rounding less.",
+          "Makes a function, a sum or a product of two tensors one more post-op of the op before it, in any order (a "
+          "sum behind an activation, the gate of a gated layer), where the device has a kernel that costs less with it "
+          "than the ops cost apart.  Exact in f32; in narrower dtypes one rounding less.",
           [device](Graph& graph, Context& context) {
             if (!device) return 0;
             return fuse_post_ops(graph, [&](Rewriter& rewriter, size_t index, const Fused& fused) {

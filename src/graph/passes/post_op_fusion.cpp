@@ -53,8 +53,9 @@ void fuse_function(Rewriter& rewriter, size_t index, const Judge& may) {
   if (may(rewriter, index, fused)) fuse(rewriter, index, fused);
 }
 
-// Operand k of node `index`, a sum, by the op that makes it, if that can add the other operand.
-std::optional<Fused> fused_sum(Rewriter& rewriter, size_t index, size_t k) {
+// Operand k of node `index`, a sum or a product of two tensors, by the op that makes it, if that can add the other
+// operand, or multiply by it.
+std::optional<Fused> fused_into(Rewriter& rewriter, size_t index, size_t k, PostOp::Kind kind) {
   const Node& node = rewriter.node(index);
   const ValueId y = rewriter.input(node, k), other = rewriter.input(node, 1 - k);
   const int made = taker(rewriter, y);
@@ -62,7 +63,7 @@ std::optional<Fused> fused_sum(Rewriter& rewriter, size_t index, size_t k) {
   const Node& maker = rewriter.node(size_t(made));
   if (maker.schema->weighting && !product_of(rewriter, size_t(made))) return std::nullopt;
   if (maker.outputs.size() > 1 && rewriter.maker(other) > made) return std::nullopt;
-  const auto operand = free_operand(rewriter, size_t(made), PostOp::Kind::add);
+  const auto operand = free_operand(rewriter, size_t(made), kind);
   if (!operand) return std::nullopt;
   Fused fused{made, {*operand}, rewriter.inputs(maker)};
   const PostOps& own = rewriter.post_ops(index);
@@ -73,8 +74,8 @@ std::optional<Fused> fused_sum(Rewriter& rewriter, size_t index, size_t k) {
   return fused;
 }
 
-void fuse_sum(Rewriter& rewriter, size_t index, const Judge& may) {
-  auto first = fused_sum(rewriter, index, 0), second = fused_sum(rewriter, index, 1);
+void fuse_joined(Rewriter& rewriter, size_t index, PostOp::Kind kind, const Judge& may) {
+  auto first = fused_into(rewriter, index, 0, kind), second = fused_into(rewriter, index, 1, kind);
   if (first && !may(rewriter, index, *first)) first.reset();
   if (second && !may(rewriter, index, *second)) second.reset();
   // The later one: the other operand then exists when it runs, wherever the order is changed.
@@ -88,7 +89,8 @@ int fuse_post_ops(Graph& graph, const Judge& may) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     const Node& node = rewriter.node(index);
     if (applies_function(node)) return fuse_function(rewriter, index, may);
-    if (operation_of(node) == Operation::sum) fuse_sum(rewriter, index, may);
+    if (operation_of(node) == Operation::sum) fuse_joined(rewriter, index, PostOp::Kind::add, may);
+    if (operation_of(node) == Operation::product) fuse_joined(rewriter, index, PostOp::Kind::multiply, may);
   });
 }
 

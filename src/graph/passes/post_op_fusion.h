@@ -1,5 +1,5 @@
-// What the passes fuse_post_ops and fuse_longer_post_ops share: functions of an op's result, and sums of it and another
-// tensor, become post-ops of that op.
+// What the passes fuse_post_ops and fuse_longer_post_ops share: functions of an op's result, and sums and products of
+// it and another tensor, become post-ops of that op.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 #include "providers/onednn/candidates.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "core/status.h"
 #include "oneapi/dnnl/dnnl_debug.h"
@@ -127,6 +128,32 @@ class TwoPrimitives final : public Kernel {
   PrimitiveKernel first_, second_;
 };
 
+// A primitive that reads an input beside, and another that finds it where the result is to be, for a caller who wants
+// it there; made when that happens first.
+class BesideOrWithin final : public Kernel {
+ public:
+  using Make = std::function<std::unique_ptr<PrimitiveKernel>()>;
+  BesideOrWithin(std::unique_ptr<PrimitiveKernel> beside, Make within, int input)
+      : beside_(std::move(beside)), make_(std::move(within)), input_(input) {}
+  void run(const KernelArguments& arguments) override {
+    if (arguments.outputs[0]->host() != arguments.inputs[input_]->host()) return beside_->run(arguments);
+    std::call_once(made_, [&] { within_ = make_(); });
+    within_->run(arguments);
+  }
+
+ private:
+  std::unique_ptr<PrimitiveKernel> beside_, within_;
+  Make make_;
+  int input_;
+  std::once_flag made_;
+};
+
+const char* info_of(const_dnnl_primitive_desc_t pd) {
+  const char* info = "";
+  dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
+  return info;
+}
+
 // Whether the one candidate that is asked for, if one is, may have these tensors.
 bool may_be_wanted(const std::optional<Wanted>& wanted, const std::vector<Binding>& bindings) {
   return !wanted || std::all_of(bindings.begin(), bindings.end(), [&](const Binding& binding) {
@@ -209,6 +236,13 @@ void PrimitiveAttributes::eltwise(const std::vector<Eltwise>& steps) {
                    "dnnl_post_ops_append_eltwise");
 }
 
+int PrimitiveAttributes::binary(const PostOp& step, const_dnnl_memory_desc_t operand) {
+  const int position = dnnl_post_ops_len(post_ops_.get());
+  const auto algorithm = step.kind == PostOp::Kind::add ? dnnl_binary_add : dnnl_binary_mul;
+  expect_success(dnnl_post_ops_append_binary(post_ops_.get(), algorithm, operand), "dnnl_post_ops_append_binary");
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
+}
+
 std::optional<std::vector<Binding>> PrimitiveAttributes::post_ops_of(const Op& op, const Operand& operand,
                                                                      bool accumulate) {
   std::vector<Binding> bindings;
@@ -223,10 +257,7 @@ std::optional<std::vector<Binding>> PrimitiveAttributes::post_ops_of(const Op& o
         bindings.push_back(input(kCopiedToOutput, index, operand.desc));
         continue;
       }
-      const auto algorithm = adds ? dnnl_binary_add : dnnl_binary_mul;
-      expect_success(dnnl_post_ops_append_binary(post_ops_.get(), algorithm, operand.md),
-                     "dnnl_post_ops_append_binary");
-      bindings.push_back(input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1, index, operand.desc));
+      bindings.push_back(input(binary(step, operand.md), index, operand.desc));
       continue;
     }
     const auto steps = eltwise_of(step);
@@ -251,8 +282,7 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
   const Owned<dnnl_primitive_desc_t> iterator(made);
   std::set<std::string> names;
   do {
-    const char* info = "";
-    dnnl_primitive_desc_query(iterator.get(), dnnl_query_impl_info_str, 0, &info);
+    const char* info = info_of(iterator.get());
     // Implementations come fastest first: the plain loops, which end the list, are of use only where there is nothing
     // else, and so are older instruction sets.
     const bool reference = is_reference(info, op_.schema->kind);
@@ -285,6 +315,24 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
   } while (dnnl_primitive_desc_next_impl(iterator.get()) == dnnl_success);
   unnameable_ += outcome.unnameable;
   return outcome;
+}
+
+PrimitiveDesc Lister::accumulating(const_dnnl_primitive_desc_t pd) const {
+  const auto md_of = [](const_dnnl_primitive_desc_t of, int argument) {
+    return dnnl_primitive_desc_query_md(of, dnnl_query_exec_arg_md, argument);
+  };
+  const const_dnnl_memory_desc_t weights = md_of(pd, DNNL_ARG_WEIGHTS), dst = md_of(pd, DNNL_ARG_DST);
+  dnnl_primitive_desc_t made = nullptr;
+  if (accumulate_(weights, &made) != dnnl_success) return nullptr;
+  const PrimitiveDesc found(made, Destroy());
+  do {
+    if (std::string_view(info_of(made)) != info_of(pd)) continue;
+    if (!dnnl_memory_desc_equal(md_of(made, DNNL_ARG_WEIGHTS), weights) ||
+        !dnnl_memory_desc_equal(md_of(made, DNNL_ARG_DST), dst))
+      return nullptr;
+    return found;
+  } while (dnnl_primitive_desc_next_impl(made) == dnnl_success);
+  return nullptr;
 }
 
 bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name) {
@@ -345,9 +393,7 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
   // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
   for (size_t i = first_; i < out_.candidates.size(); ++i)
     if (same(out_.candidates[i], candidate)) return true;
-  const char* info = "";  // without prefix
-  dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-  candidate.reference = is_reference(info, op_.schema->kind);
+  candidate.reference = is_reference(info_of(pd), op_.schema->kind);  // the name without prefix
   candidate.start_ms = kStartMs;
   candidate.efficiency = efficiency_of(op_, name, candidate.reference);
   candidate.more_bytes = packed_bytes_of(op_, name);
@@ -360,15 +406,34 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
       candidate.in_place |= 1u << binding.index;
   }
   std::string label = concat(op_.schema->name, ": onednn/", name);
+  PrimitiveDesc within;
+  std::vector<Argument> within_arguments;
+  if (accumulate_ && !step_) within = accumulating(pd);
+  if (within) {
+    candidate.in_place |= 1u << accumulated_;
+    for (const Argument& argument : arguments)
+      if (argument.id != DNNL_ARG_SCRATCHPAD &&
+          !(argument.source == Argument::Source::input && argument.index == accumulated_))
+        within_arguments.push_back(argument);
+    const auto md = dnnl_primitive_desc_query_md(within.get(), dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+    if (md && dnnl_memory_desc_get_size(md)) {
+      candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(md));
+      within_arguments.push_back(
+          {DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
+    }
+  }
   if (step_) {
     for (const Argument& argument : step_->arguments)
       if (argument.source == Argument::Source::workspace)
         candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(argument.md.get()));
   }
-  candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label),
-                       step = step_]() -> std::unique_ptr<Kernel> {
+  candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label), step = step_, within,
+                       within_arguments, input = accumulated_]() -> std::unique_ptr<Kernel> {
     if (step) return std::make_unique<TwoPrimitives>(description, arguments, *step, label);
-    return std::unique_ptr<Kernel>(std::make_unique<PrimitiveKernel>(description, arguments, label));
+    auto kernel = std::make_unique<PrimitiveKernel>(description, arguments, label);
+    if (!within) return kernel;
+    const auto make = [=] { return std::make_unique<PrimitiveKernel>(within, within_arguments, label); };
+    return std::make_unique<BesideOrWithin>(std::move(kernel), make, input);
   };
   out_.add(std::move(candidate));
   ++added_;
@@ -387,6 +452,25 @@ void Lister::finish() {
   if (text.empty())
     text = concat("oneDNN ", library_version(), " has no implementation for these shapes and attributes: ", op_.str());
   refuse(op_, out_, text);
+}
+
+int first_added(const Op& op) {
+  const PostOps& list = post_ops_of(op);
+  return list.empty() || list[0].kind != PostOp::Kind::add ? -1 : operand_of(*op.schema, list[0]);
+}
+
+Accumulating::Accumulating(const Op& op, Lister* lister, const Operand& operand, Create create) {
+  const int input = first_added(op);
+  if (!lister || input < 0 || !post_ops_.post_ops_of(op, operand, true)) return;
+  lister_ = lister;
+  lister->accumulate([create = std::move(create), attributes = post_ops_.attributes()](
+                         const_dnnl_memory_desc_t weights,
+                         dnnl_primitive_desc_t* pd) { return create(weights, attributes, pd); },
+                     input);
+}
+
+Accumulating::~Accumulating() {
+  if (lister_) lister_->accumulate(nullptr);
 }
 
 Described describe(const TensorDesc& tensor, const Layout& layout) {
@@ -434,7 +518,12 @@ std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int
     attributes.eltwise({first.begin() + 1, first.end()});
   }
   for (size_t i = bias < 0 ? 1 : 0; i < list.size(); ++i) {
-    if (list[i].reads_input()) return std::nullopt;
+    if (list[i].reads_input()) {
+      const int operand = operand_of(*op.schema, list[i]);
+      step.arguments.push_back(argument(attributes.binary(list[i], md), Source::input, operand, md));
+      step.inputs.emplace_back(operand, y.desc);
+      continue;
+    }
     const std::vector<Eltwise> more = eltwise_of(list[i]);
     if (more.empty()) return std::nullopt;
     attributes.eltwise(more);

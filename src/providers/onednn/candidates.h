@@ -63,6 +63,7 @@ class PrimitiveAttributes {
   // operand in another way: dst starts as a copy of that, and the primitive accumulates into it.
   std::optional<std::vector<Binding>> post_ops_of(const Op& op, const Operand& operand = {}, bool accumulate = false);
   void eltwise(const std::vector<Eltwise>& steps);
+  int binary(const PostOp& step, const_dnnl_memory_desc_t operand);  // the argument that the operand is
   dnnl_primitive_attr_t attributes();  // valid as long as this; call once
 
  private:
@@ -88,6 +89,15 @@ class Lister {
   Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,
                const std::string& prefix = "", bool references = true);
 
+  // From now on: how the same is asked with weights as a description has them, accumulating into dst what the first
+  // post-op adds, this input.  Candidates then run so where the caller wants the result in that input's memory, which
+  // oneDNN promises of a sum, and not of an input that is read beside.  Null: no longer.
+  using Accumulate = std::function<dnnl_status_t(const_dnnl_memory_desc_t weights, dnnl_primitive_desc_t*)>;
+  void accumulate(Accumulate create, int input = -1) {
+    accumulate_ = std::move(create);
+    accumulated_ = input;
+  }
+
   // From now on candidates run `step` after the primitive: what the primitive is asked without, because of a fault or
   // since it never applies post-ops.  Nothing ends this.  faulty: implementations that the fault does not concern are
   // left out.
@@ -109,6 +119,8 @@ class Lister {
 
  private:
   bool add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name);
+  // The same implementation, accumulating into dst; null where it has no such.
+  PrimitiveDesc accumulating(const_dnnl_primitive_desc_t pd) const;
 
   const Op& op_;
   CandidateList& out_;
@@ -117,6 +129,25 @@ class Lister {
   int added_ = 0, unnameable_ = 0;
   std::optional<Step> step_;
   bool faulty_ = false;
+  Accumulate accumulate_;
+  int accumulated_ = -1;
+};
+
+// The input that the op's first post-op adds; -1: it adds none.
+int first_added(const Op& op);
+
+// While it lives, and the op's first post-op adds an input, `lister` also asks for what accumulates it:
+// create(weights, attributes, &pd).  A lister of null: it does not.
+class Accumulating {
+ public:
+  using Create = std::function<dnnl_status_t(const_dnnl_memory_desc_t, dnnl_primitive_attr_t, dnnl_primitive_desc_t*)>;
+  Accumulating(const Op& op, Lister* lister, const Operand& operand, Create create);
+  ~Accumulating();
+  Accumulating(const Accumulating&) = delete;
+
+ private:
+  Lister* lister_ = nullptr;
+  PrimitiveAttributes post_ops_;
 };
 
 // A tensor of the op in another layout of it, dense.  False refusals: throws nothing, null md if oneDNN cannot name it.

@@ -15,17 +15,13 @@ struct Convolution {
 
   bool with_bias() const { return op.has(2); }
   bool with_operands() const { return reads_inputs(post_ops_of(op)); }
-  bool adds_first() const {
-    const PostOps& list = post_ops_of(op);
-    return !list.empty() && list[0].kind == PostOp::Kind::add;
-  }
   // Grouped weights come to us as (oc, ic / g, k...): g and oc / g are one dimension.
   bool merge_groups(BlockedDesc& desc) const { return groups == 1 || desc.merge(0); }
 
   // One question to oneDNN.  An output layout of nothing leaves it to the implementation.
   void ask(const Described& x, const std::optional<Layout>& output_layout) {
     // An operand is best read while the result is written; the plain GEMM can only accumulate into it.
-    if (!ask(x, output_layout, false) && adds_first()) ask(x, output_layout, true);
+    if (!ask(x, output_layout, false) && first_added(op) >= 0) ask(x, output_layout, true);
   }
 
   // Returns true if something faster than the reference was found.
@@ -54,18 +50,19 @@ struct Convolution {
       bias = to_md(op.in(2));
       bindings.push_back(input(DNNL_ARG_BIAS, 2, op.in(2)));
     }
+    const auto create = [&](const_dnnl_memory_desc_t weights, dnnl_primitive_attr_t attributes,
+                            dnnl_primitive_desc_t* pd) {
+      return dnnl_convolution_forward_primitive_desc_create(
+          pd, cpu_engine(), dnnl_forward_inference, dnnl_convolution_direct, x.md.get(), weights, bias.get(), y_md,
+          windows.stride.data(), windows.dilation.data(), windows.begins.data(), windows.ends.data(), attributes);
+    };
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
+    const Accumulating sum(op, accumulate ? nullptr : &lister, {y_md, y.desc}, create);
     const auto ask_with = [&](const MemoryDesc& weights, const Binding& weights_binding) {
       auto all = bindings;
       all.push_back(weights_binding);
-      return lister.walk(
-          [&](dnnl_primitive_desc_t* pd) {
-            return dnnl_convolution_forward_primitive_desc_create(
-                pd, cpu_engine(), dnnl_forward_inference, dnnl_convolution_direct, x.md.get(), weights.get(),
-                bias.get(), y_md, windows.stride.data(), windows.dilation.data(), windows.begins.data(),
-                windows.ends.data(), attributes);
-          },
-          all, accumulate ? "sum:" : "", !accumulate);
+      return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weights.get(), attributes, pd); }, all,
+                         accumulate ? "sum:" : "", !accumulate);
     };
     Binding free_weights = input(DNNL_ARG_WEIGHTS, 1);
     free_weights.view = [groups = groups](BlockedDesc& desc) { return groups == 1 || desc.merge(0); };

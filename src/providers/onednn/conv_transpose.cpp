@@ -44,28 +44,33 @@ void list(const Op& op, CandidateList& out) {
     const Described source = describe(x, layout), y = describe(op.out(), layout);
     if (!source || !y) continue;
     PrimitiveAttributes post_ops;
-    if (!post_ops.post_ops_of(op)) return refuse(op, out, missing_post_op(op));
+    const Operand operand{y.md.get(), y.desc};
+    const auto operands = post_ops.post_ops_of(op, operand);
+    if (!operands) return refuse(op, out, missing_post_op(op));
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, source.desc), output(DNNL_ARG_DST, y.desc)};
     MemoryDesc bias;
     if (op.has(2)) {
       bias = to_md(op.in(2));
       bindings.push_back(input(DNNL_ARG_BIAS, 2, op.in(2)));
     }
+    bindings.insert(bindings.end(), operands->begin(), operands->end());
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     const auto ask = [&](const MemoryDesc& weights, const Binding& binding, bool apart) {
       auto all = bindings;
-      if (apart) all.resize(2);  // without the bias
+      if (apart) all.resize(2);  // without the bias and operands
       all.push_back(binding);
       PrimitiveAttributes none;
       const dnnl_primitive_attr_t applied = apart ? none.attributes() : attributes;
-      return lister.walk(
-          [&](dnnl_primitive_desc_t* pd) {
-            return dnnl_deconvolution_forward_primitive_desc_create(
-                pd, cpu_engine(), dnnl_forward_inference, dnnl_deconvolution_direct, source.md.get(), weights.get(),
-                apart ? nullptr : bias.get(), y.md.get(), windows.stride.data(), windows.dilation.data(),
-                windows.begins.data(), windows.ends.data(), applied);
-          },
-          all, apart ? "then_post_ops:" : "");
+      const auto create = [&](const_dnnl_memory_desc_t weights_md, dnnl_primitive_attr_t with,
+                              dnnl_primitive_desc_t* pd) {
+        return dnnl_deconvolution_forward_primitive_desc_create(
+            pd, cpu_engine(), dnnl_forward_inference, dnnl_deconvolution_direct, source.md.get(), weights_md,
+            apart ? nullptr : bias.get(), y.md.get(), windows.stride.data(), windows.dilation.data(),
+            windows.begins.data(), windows.ends.data(), with);
+      };
+      const Accumulating sum(op, apart ? nullptr : &lister, operand, create);
+      return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weights.get(), applied, pd); }, all,
+                         apart ? "then_post_ops:" : "");
     };
     const auto ask_all = [&](bool apart) {
       const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart);

@@ -23,16 +23,18 @@ void list_linear(const Op& op, CandidateList& out) {
   Lister lister(op, out);
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
 
+  const Operand operand{y.get(), plain(op.out())};
   const auto ask_inner_product = [&](const MemoryDesc& weight, Binding binding) {
     const MemoryDesc bias = op.has(2) ? plain_md(type, {columns}) : nullptr;
+    const auto create = [&](const_dnnl_memory_desc_t weights, dnnl_primitive_attr_t applied,
+                            dnnl_primitive_desc_t* pd) {
+      return dnnl_inner_product_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_inference, x.get(),
+                                                              weights, bias.get(), y.get(), applied);
+    };
+    const Accumulating sum(op, &lister, operand, create);
     auto all = bindings;
     all.push_back(std::move(binding));
-    return lister.walk(
-        [&](dnnl_primitive_desc_t* pd) {
-          return dnnl_inner_product_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_inference, x.get(),
-                                                                  weight.get(), bias.get(), y.get(), attributes);
-        },
-        all);
+    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all);
   };
   ask_inner_product(any_md(type, {columns, in}), input(DNNL_ARG_WEIGHTS, 1));
   // The form that oneDNN likes best depends on the number of rows; weights that are packed for another number serve
@@ -44,14 +46,14 @@ void list_linear(const Op& op, CandidateList& out) {
   }
   const MemoryDesc bias = op.has(2) ? plain_md(type, {1, columns}) : nullptr;
   const auto ask_matmul = [&](const MemoryDesc& weight, Binding binding) {
+    const auto create = [&](const_dnnl_memory_desc_t weights, dnnl_primitive_attr_t applied,
+                            dnnl_primitive_desc_t* pd) {
+      return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), x.get(), weights, bias.get(), y.get(), applied);
+    };
+    const Accumulating sum(op, &lister, operand, create);
     auto all = bindings;
     all.push_back(std::move(binding));
-    return lister.walk(
-        [&](dnnl_primitive_desc_t* pd) {
-          return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), x.get(), weight.get(), bias.get(), y.get(),
-                                                   attributes);
-        },
-        all, "matmul:");
+    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all, "matmul:");
   };
   // There the weight is (in, out).
   Binding free_weight = input(DNNL_ARG_WEIGHTS, 1);
@@ -124,12 +126,11 @@ void list_matmul(const Op& op, CandidateList& out) {
   bindings.insert(bindings.end(), operands->begin(), operands->end());
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
   Lister lister(op, out);
-  lister.walk(
-      [&](dnnl_primitive_desc_t* pd) {
-        return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), a_md.get(), b_md.get(), bias.get(), y_md.get(),
-                                                 attributes);
-      },
-      bindings);
+  const auto create = [&](const_dnnl_memory_desc_t weights, dnnl_primitive_attr_t applied, dnnl_primitive_desc_t* pd) {
+    return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), a_md.get(), weights, bias.get(), y_md.get(), applied);
+  };
+  const Accumulating sum(op, &lister, {y_md.get(), plain(op.out())}, create);
+  lister.walk([&](dnnl_primitive_desc_t* pd) { return create(b_md.get(), attributes, pd); }, bindings);
   lister.finish();
 }
 

@@ -93,6 +93,7 @@ struct ConvBody {
 void list(const Op& op, CandidateList& out) {
   const bool transposed = op.schema->kind == "conv_transpose";
   if (!transposed) {
+    if (!Ending::of(op)) refuse_ending(op, out);
     list_depthwise(op, out);
     list_pointwise(op, out);
     list_direct(op, out);

@@ -1,5 +1,7 @@
 #include "providers/host/conv/conv_candidates.h"
 
+#include "ops/post_ops.h"
+
 namespace pl::host {
 
 bool& every_instruction_set() {
@@ -32,6 +34,12 @@ bool suits_conv_kernels(const Op& op) {
   const int rank = op.in(0).rank();
   if (op.in(0).dtype != DType::f32 || (rank != 3 && rank != 4) || op.has_empty_tensor()) return false;
   return Ending::of(op).has_value();
+}
+
+void refuse_ending(const Op& op, CandidateList& out) {
+  out.refuse("host", concat(op.schema->name, ": post_ops is ", to_text(post_ops_of(op)),
+                            ", expected an input that is added, a function, then at most ", Ending::kMostFurther,
+                            " steps, one with an input"));
 }
 
 Window rows_of(const Op& op) {

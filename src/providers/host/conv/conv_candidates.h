@@ -25,6 +25,8 @@ struct Strides {
 
 // f32, one or two spatial dimensions, no tensor without elements, post-ops that the kernels have.
 bool suits_conv_kernels(const Op& op);
+// Of an op whose post-ops they have not (Ending::of).
+void refuse_ending(const Op& op, CandidateList& out);
 // Height and width; the height of a 1-D convolution is 1.
 Window rows_of(const Op& op);
 Window columns_of(const Op& op);

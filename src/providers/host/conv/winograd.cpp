@@ -72,6 +72,7 @@ struct Geometry {
   int residual;  // the input that is added; -1: none
   Activation activation;
   bool relu;
+  AppliedPostOps rest;  // behind that
 
   int64_t tiles_h() const { return divide_up(oh, kTile); }
   int64_t tiles_w() const { return divide_up(ow, kTile); }
@@ -197,6 +198,7 @@ class Body {
     call.bias = g_.bias ? static_cast<const float*>(input(arguments, 2)) : zeros_.data();
     call.residual = g_.residual >= 0 ? static_cast<const float*>(input(arguments, g_.residual)) : nullptr;
     call.y = static_cast<float*>(output(arguments));
+    call.inputs = arguments.inputs;
     call.workspace = static_cast<float*>(arguments.workspace->host());
     // A core does about 100 multiplications a nanosecond.
     const double nanoseconds = double(g_.tiles() * kPoints) * double(g_.ic * g_.oc) / 100;
@@ -211,6 +213,7 @@ class Body {
   struct Call {
     const float *x, *u, *bias, *residual;
     float *y, *workspace;
+    Buffer* const* inputs;  // of the op
   };
 
   void run_by_tiles(const Call& call, int threads) const {
@@ -331,6 +334,30 @@ class Body {
       target.y = call.y + offset;
       target.residual = call.residual ? call.residual + offset : nullptr;
       g_.kernels->output(target, at.y, at.x, products + (tile - begin) * lanes, m_point);
+      if (!g_.rest.empty()) go_on(call, target, at);
+    }
+  }
+
+  // The rest of the post-ops, on a panel's outputs of a tile, which were stored just now: channels of one pixel lie side
+  // by side, or in blocks those of neighbouring pixels too.
+  void go_on(const Call& call, const WinogradTarget& target, const Place& at) const {
+    const int rows = std::min(kTile, g_.oh - at.y), columns = std::min(kTile, g_.ow - at.x);
+    const auto apply = [&](float* y, int64_t count) {
+      g_.rest.apply(y, count,
+                    [&](int i) { return static_cast<const float*>(call.inputs[i]->host()) + (y - call.y); });
+    };
+    for (int row = 0; row < rows; ++row) {
+      float* y = target.y + (at.y + row) * target.row + at.x * target.column;
+      if (!target.pad) {
+        const int64_t channels = int64_t(target.blocks - 1) * kLanes + target.last_lanes;
+        for (int column = 0; column < columns; ++column) apply(y + column * target.column, channels);
+        continue;
+      }
+      for (int block = 0; block < target.blocks; ++block, y += target.block) {
+        const bool cut = block + 1 == target.blocks && target.last_lanes < kLanes;
+        if (!cut) apply(y, columns * kLanes);
+        for (int column = 0; cut && column < columns; ++column) apply(y + column * kLanes, target.last_lanes);
+      }
     }
   }
 
@@ -376,7 +403,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
   std::string reason;
   const Window rows = window_of(op, 0), columns = window_of(op, 1);
   const int64_t groups = op.attributes[attr::groups];
-  const auto post_ops = sum_then_function(op);
+  const StoredPostOps post_ops(op);
   if (x.dtype != DType::f32)
     reason = concat("x is ", name_of(x.dtype), ", expected f32");
   else if (rows.stride != 1 || columns.stride != 1)
@@ -385,8 +412,6 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
     reason = concat("dilation is [", rows.dilation, ", ", columns.dilation, "], expected 1");
   else if (rows.in > kMostPixels || columns.in > kMostPixels)
     reason = concat("x is larger than ", kMostPixels, " pixels along an axis");
-  else if (!post_ops)
-    reason = other_post_ops(op);
   else if (groups != 1)
     reason = concat("groups is ", groups, ", expected 1");
   else if (transposed && std::max({rows.begin, rows.end, columns.begin, columns.end}) >= kFilter)
@@ -411,10 +436,11 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       g.pad_top = int(transposed ? kFilter - 1 - rows.begin : rows.begin);
       g.pad_left = int(transposed ? kFilter - 1 - columns.begin : columns.begin);
       g.x = strided_view_as(x, layout), g.y = strided_view_as(op.out(), layout);
-      if (post_ops->added >= 0 && !g.y.is_dense()) continue;  // the residual lies as y does
-      g.bias = op.has(2), g.residual = post_ops->added;
-      if (post_ops->function) g.activation = Activation::of(*post_ops->function);
-      g.relu = post_ops->is("relu");
+      if (reads_inputs(post_ops_of(op)) && !g.y.is_dense()) continue;  // they lie as y does
+      g.bias = op.has(2), g.residual = post_ops.first.added;
+      if (post_ops.first.function) g.activation = Activation::of(*post_ops.first.function);
+      g.relu = post_ops.first.is("relu");
+      g.rest = post_ops.rest;
       if (g.tiles() == 0 || x.elements() == 0) continue;
       if (late && g.tiles() > kFewTiles) continue;
       Cut cut;
@@ -429,9 +455,9 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       candidate.provider = "host";
       candidate.implementation = concat(late ? "winograd_late:" : "winograd:", kernels.isa);
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        candidate.inputs.push_back(i == 0                      ? g.x
-                                   : int(i) == post_ops->added ? dense_as(op.inputs[i], layout)
-                                                               : dense_plain(op.inputs[i]));
+        candidate.inputs.push_back(i == 0  ? g.x
+                                   : i > 2 ? dense_as(op.inputs[i], layout)  // what post-ops read
+                                           : dense_plain(op.inputs[i]));
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
       candidate.flops = g.flops();

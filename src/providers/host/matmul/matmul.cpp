@@ -88,6 +88,7 @@ struct BlockedBody {
   bool has_bias;
   int residual;  // the input that is added; -1: none
   Activation activation;
+  AppliedPostOps rest;  // behind that
 
   int64_t tasks() const { return product.blocks() * int64_t(a_offsets.size()); }
 
@@ -111,6 +112,7 @@ struct BlockedBody {
             finish(sums + i * product.result_step(), bias ? bias + block.column : nullptr, added ? added + at : nullptr,
                    block.columns, y + at);
             activation.apply(y + at, block.columns);
+            if (!rest.empty()) rest.apply(y + at, block.columns, [&](int i) { return floats(i) + at; });
           }
         }
       }
@@ -144,14 +146,13 @@ void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t col
     a.offsets = b.offsets = {0};
   }
   if (rows < kLeastBlock || columns < kLeastBlock || depth < kLeastBlock) return;
-  const auto post_ops = sum_then_function(op);
-  if (!post_ops) return out.refuse("host", concat(op.schema->name, ": blocks: ", other_post_ops(op)));
+  const StoredPostOps post_ops(op);
   const int64_t most = std::max(1, omp_get_max_threads());
   for (const BlockProduct& small : block_products()) {
     const PackedProduct product(small, rows, columns, depth, {a.row_step, a.column_step}, {b.row_step, b.column_step},
                                 int64_t(a.offsets.size()), most);
-    BlockedBody body{product, a.offsets, b.offsets, 0, op.has(2), post_ops->added, {}};
-    if (post_ops->function) body.activation = Activation::of(*post_ops->function);
+    BlockedBody body{product, a.offsets, b.offsets, 0, op.has(2), post_ops.first.added, {}, post_ops.rest};
+    if (post_ops.first.function) body.activation = Activation::of(*post_ops.first.function);
     body.threads = std::min(most, body.tasks());
     std::vector<TensorDesc> inputs;
     for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
@@ -162,7 +163,7 @@ void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t col
     made.workspace_bytes = bytes;
     made.efficiency =
         kReachOfBlocks * (a.column_step == 1 ? 1 : kOfColumnsOfA) * (b.column_step == 1 ? 1 : kOfColumnsOfB);
-    if (post_ops->added >= 0) made.in_place = 1u << post_ops->added;
+    if (post_ops.first.added >= 0) made.in_place = 1u << post_ops.first.added;
     // The first one is the best.
     if (!every_instruction_set()) break;
   }
@@ -196,7 +197,7 @@ void list_rows(const Op& op, int64_t rows, CandidateList& out) {
   const int64_t depth = op.in(1).shape[1], columns = op.in(1).shape[0];
   if (op.in(0).dtype != DType::f32 || op.has_empty_tensor() || depth < 4 || columns < 4) return;
   const auto ending = Ending::of(op);
-  if (!ending) return out.refuse("host", concat(op.schema->name, ": rows: ", other_post_ops(op)));
+  if (!ending) return refuse_ending(op, out);
   for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
     std::vector<TensorDesc> inputs;
     for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));

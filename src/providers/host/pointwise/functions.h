@@ -45,7 +45,7 @@ struct Activation {
 class AppliedPostOps {
  public:
   AppliedPostOps() = default;
-  explicit AppliedPostOps(const Op& op);
+  explicit AppliedPostOps(const Op& op, size_t first = 0);  // from this step of the list on
   bool empty() const { return steps_.empty(); }
   // operand(i): what input i of the op adds to these values, or multiplies them by.
   template <class T, class Operand>
@@ -86,6 +86,15 @@ class AppliedPostOps {
   }
 
   std::vector<Step> steps_;
+};
+
+// Post-ops as most kernels apply them: an input that is added and then a function before a result is stored, and what
+// is left of the list on what was stored just now.
+struct StoredPostOps {
+  SumThenFunction first;
+  AppliedPostOps rest;
+
+  explicit StoredPostOps(const Op& op);
 };
 
 }  // namespace pl::host

@@ -208,12 +208,22 @@ Activation Activation::of(const PostOp& function) {
   return activation;
 }
 
-AppliedPostOps::AppliedPostOps(const Op& op) {
-  for (const PostOp& step : post_ops_of(op)) {
+AppliedPostOps::AppliedPostOps(const Op& op, size_t first) {
+  const PostOps& list = post_ops_of(op);
+  for (size_t i = first; i < list.size(); ++i) {
+    const PostOp& step = list[i];
     const bool function = step.kind == PostOp::Kind::function;
     steps_.push_back({step.kind, function ? Activation::of(step) : Activation(), step.alpha(),
                       step.reads_input() ? operand_of(*op.schema, step) : -1});
   }
+}
+
+StoredPostOps::StoredPostOps(const Op& op) {
+  const PostOps& list = post_ops_of(op);
+  size_t at = 0;
+  if (at < list.size() && list[at].kind == PostOp::Kind::add) first.added = operand_of(*op.schema, list[at++]);
+  if (at < list.size() && list[at].kind == PostOp::Kind::function) first.function = &list[at++];
+  rest = AppliedPostOps(op, at);
 }
 
 void Activation::apply(double* values, int64_t n) const {

@@ -14,10 +14,7 @@ ConvTensors::ConvTensors(const Op& op, const Candidate& candidate)
     epilogue.bias = 2;
     epilogue.bias_desc = candidate.inputs[2];
   }
-  if (const int added = added_input(op); added >= 0) {
-    epilogue.residual = added;
-    epilogue.residual_at = with_three_spatial(candidate.inputs[size_t(added)]);
-  }
+  epilogue.read_operands(op, [&](int i) { return with_three_spatial(candidate.inputs[size_t(i)]); });
 }
 
 void ConvTensors::define(KernelSource& source, const Op& op) const {

@@ -61,13 +61,13 @@ class RoundingKernel : public Kernel {
   RoundingKernel(OpenclDevice& device, std::unique_ptr<Kernel> product) : round(device), product_(std::move(product)) {}
   void run(const KernelArguments& arguments) override {
     round.run(arguments);
-    Buffer* inputs[4] = {};
+    Buffer* inputs[8] = {};
     for (size_t i = 0; i < count; ++i) inputs[i] = arguments.inputs[i];
     inputs[1] = arguments.workspace;
     product_->run({inputs, arguments.outputs, arguments.workspace});
   }
   KernelList round;
-  size_t count = 4;  // inputs of the op
+  size_t count = 0;  // inputs of the op
 
  private:
   std::unique_ptr<Kernel> product_;
@@ -126,7 +126,7 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const auto ragged = [&](int64_t channels) {
     return channels > piece && channels * int64_t(size_of(op.in(0).dtype)) % least != 0;
   };
-  const bool from = ragged(tensors.channels()), to = ragged(tensors.out_channels()) && added_input(op) < 0;
+  const bool from = ragged(tensors.channels()), to = ragged(tensors.out_channels()) && operand_count(op) == 0;
   const auto add = [&](const Layout& src, const Layout& dst) {
     const Candidate like = base_of(src, dst);
     add_conv_mma(op, device, like, ConvTensors(op, like), out);
@@ -137,8 +137,9 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
-  if (has_steps_before_sum(op))
-    return out.refuse("opencl", concat(op.schema->name, ": matrix units: ", other_post_ops(op)));
+  if (operand_count(op) > 1)
+    return out.refuse("opencl", concat(op.schema->name, ": matrix units: post_ops is ", to_text(post_ops_of(op)),
+                                       ", expected one input that is added or multiplied by"));
   const MmaProblem problem = problem_of(t);
   const auto add = [&](const MmaPlan& plan) {
     Candidate candidate = base;

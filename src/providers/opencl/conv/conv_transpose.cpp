@@ -122,7 +122,7 @@ std::optional<Phases> phases_of(const Op& op) {
   out.base = make_candidate(op, "conv_transpose");
   out.base.inputs[0] = op.in(0).with_layout(Layout::channels_last(rank));
   out.base.outputs[0] = op.out().with_layout(Layout::channels_last(rank));
-  if (op.has(2)) out.base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  complete_conv(op, out.base);
   const Addressing src = with_three_spatial(out.base.inputs[0]), dst = with_three_spatial(out.base.outputs[0]);
   if (!narrow(src) || !narrow(dst)) return std::nullopt;
   const std::vector<AxisPhase> along[] = {phases_of(windows[0]), phases_of(windows[1]), phases_of(windows[2])};
@@ -161,6 +161,7 @@ std::optional<Phases> phases_of(const Op& op) {
       t.epilogue.bias = 2;
       t.epilogue.bias_desc = out.base.inputs[2];
     }
+    t.epilogue.read_operands(op, [&](int) { return t.dst; });  // they lie as the result does
     out.weights += phase.weights;
     if (written)
       out.all.push_back(std::move(phase));
@@ -205,19 +206,28 @@ void add_turn(KernelList& kernel, const Phases& phases, const TensorDesc& weight
   launch.local({size_t(std::min<int64_t>(64, phases.ic_padded)), 1, 1});
 }
 
+// Those of the op for a convolution, with turned weights in the workspace or not.
+struct Inputs {
+  Inputs(const KernelArguments& arguments, size_t count, bool turned) {
+    for (size_t i = 0; i < count; ++i) list[i] = arguments.inputs[i];
+    if (turned) list[1] = arguments.workspace;
+  }
+  Buffer* list[4] = {};
+};
+
 class PhasesKernel : public Kernel {
  public:
   explicit PhasesKernel(OpenclDevice& device) : turn(device), empty(device) {}
   void run(const KernelArguments& arguments) override {
     if (turns) turn.run(arguments);
-    Buffer* const inputs[] = {arguments.inputs[0], turns ? arguments.workspace : arguments.inputs[1],
-                              bias ? arguments.inputs[2] : nullptr};
-    for (const auto& product : products) product->run({inputs, arguments.outputs, arguments.workspace});
+    const Inputs inputs(arguments, count, turns);
+    for (const auto& product : products) product->run({inputs.list, arguments.outputs, arguments.workspace});
     empty.run(arguments);
   }
   KernelList turn, empty;
   std::vector<std::unique_ptr<Kernel>> products;
-  bool turns = false, bias = false;
+  bool turns = false;
+  size_t count = 0;  // inputs of the op
 };
 
 using Ways = std::vector<std::vector<Candidate>>;  // by phase with taps, the most promising first
@@ -239,7 +249,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Phases
                                 bool turns) {
   auto kernel = std::make_unique<PhasesKernel>(device);
   kernel->turns = turns;
-  kernel->bias = op.has(2);
+  kernel->count = op.inputs.size();
   if (turns) add_turn(kernel->turn, phases, weights, from, false);
   for (const Candidate& product : products) kernel->products.push_back(product.prepare());
   for (const Phase& phase : phases.all) {
@@ -364,11 +374,10 @@ class TurnedKernel : public Kernel {
       : turn(device), convolution_(std::move(convolution)) {}
   void run(const KernelArguments& arguments) override {
     turn.run(arguments);
-    Buffer* const inputs[] = {arguments.inputs[0], arguments.workspace, bias ? arguments.inputs[2] : nullptr, nullptr};
-    convolution_->run({inputs, arguments.outputs, nullptr});
+    convolution_->run({Inputs(arguments, count, true).list, arguments.outputs, nullptr});
   }
   KernelList turn;
-  bool bias = false;
+  size_t count = 0;  // inputs of the op
 
  private:
   std::unique_ptr<Kernel> convolution_;
@@ -393,7 +402,8 @@ std::optional<Op> convolution_of(const Op& op) {
   weights[1] = op.in(0).shape[1] / op.attributes[attr::groups];
   Op convolution = make_op(
       *find_schema(concat("conv", spatial, "d")), attributes,
-      {op.in(0), TensorDesc::dense(op.in(1).dtype, weights), op.has(2) ? op.in(2) : TensorDesc(), TensorDesc()});
+      {op.in(0), TensorDesc::dense(op.in(1).dtype, weights), op.has(2) ? op.in(2) : TensorDesc(),
+       op.has(3) ? op.in(3) : TensorDesc()});
   convolution.math = op.math;
   return convolution;
 }
@@ -418,13 +428,12 @@ void list_turned(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.implementation = concat("conv_transpose_turned[", way.implementation, "]");
     candidate.inputs.resize(op.inputs.size());
     candidate.inputs[1] = weights;
-    candidate.in_place = 0;
     candidate.tuning = {};
     candidate.start_ms = way.start_ms + kLaunchMs;
     candidate.workspace_bytes = way.inputs[1].size_bytes();
     candidate.prepare = [&device, op, way, weights] {
       auto kernel = std::make_unique<TurnedKernel>(device, way.prepare());
-      kernel->bias = op.has(2);
+      kernel->count = op.inputs.size();
       const Addressing turned = with_three_spatial(way.inputs[1]);
       KernelSource source("conv_transpose/conv_turn_around.cl");
       source.tensor("WEI", with_three_spatial(weights)).tensor("DST", turned);
@@ -484,8 +493,8 @@ void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
   Candidate candidate = make_candidate(op, "conv_transpose_depthwise");
   candidate.inputs[0] = op.in(0).with_layout(Layout::channels_last(rank));
   candidate.inputs[1] = op.in(1).with_layout(Layout::plain(rank));
-  if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
   candidate.outputs[0] = op.out().with_layout(Layout::channels_last(rank));
+  complete_conv(op, candidate);
   const ConvTensors t(op, candidate);
   DepthwiseTile tile{channels % 4 == 0 ? 4 : channels % 2 == 0 ? 2 : 1, 1, 1};
   while (tile.group * 2 <= std::min(kDepthwiseGroup, device.capabilities().max_work_group)) tile.group *= 2;
@@ -525,7 +534,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   const size_t direct = out.candidates.size();
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
-    if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+    complete_conv(op, candidate);
     candidate.efficiency = cpu ? 0.03 : 0.05;
     if (!cpu) candidate.start_ms = kTermMs * double(op.in(0).shape[1] / op.attributes[attr::groups]);
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };

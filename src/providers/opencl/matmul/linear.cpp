@@ -14,10 +14,7 @@ MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = candidate.inputs[2];
   }
-  if (const int added = added_input(op); added >= 0) {
-    t.epilogue.residual = added;
-    t.epilogue.residual_at = as_matrices(as_rows(candidate.inputs[size_t(added)]));
-  }
+  t.epilogue.read_operands(op, [&](int i) { return as_matrices(as_rows(candidate.inputs[size_t(i)])); });
   return t;
 }
 

@@ -121,10 +121,7 @@ void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& 
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = base.inputs[2];
   }
-  if (const int added = added_input(op); added >= 0) {
-    t.epilogue.residual = added;
-    t.epilogue.residual_at = t.dst;
-  }
+  t.epilogue.read_operands(op, [&](int) { return t.dst; });
   add_conv_mma(op, device, base, t, out);
 }
 
@@ -150,10 +147,7 @@ LinearAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = base.inputs[2];
   }
-  if (const int added = added_input(op); added >= 0) {
-    t.epilogue.residual = added;
-    t.epilogue.residual_at = as_positions(as_rows(base.inputs[size_t(added)]));
-  }
+  t.epilogue.read_operands(op, [&](int i) { return as_positions(as_rows(base.inputs[size_t(i)])); });
   return {std::move(base), std::move(t)};
 }
 

@@ -6,13 +6,15 @@ namespace pl::opencl {
 
 namespace {
 
-// Where in the list an input is added; its end if none is.
-PostOps::const_iterator sum_of(const PostOps& list) {
-  return std::find_if(list.begin(), list.end(), [](const PostOp& step) { return step.kind == PostOp::Kind::add; });
+using Step = PostOps::const_iterator;
+
+// The next step that reads an input; the list's end if there is none.
+Step next_operand(Step from, Step end) {
+  return std::find_if(from, end, [](const PostOp& step) { return step.reads_input(); });
 }
 
 // Steps of x as a macro's body.
-std::string applied(PostOps::const_iterator first, PostOps::const_iterator last) {
+std::string applied(Step first, Step last) {
   std::string text = "(x)";
   for (; first != last; ++first) {
     if (first->kind == PostOp::Kind::scale)
@@ -28,34 +30,47 @@ std::string applied(PostOps::const_iterator first, PostOps::const_iterator last)
 
 void define_post_ops(KernelSource& source, const Op& op) {
   const PostOps& list = post_ops_of(op);
-  const auto sum = sum_of(list), behind = sum == list.end() ? list.begin() : sum + 1;
-  if (sum != list.end() && sum != list.begin()) source.define("BEFORE_SUM(T, x)", applied(list.begin(), sum));
-  if (behind != list.end()) source.define("AFTER_SUM(T, x)", applied(behind, list.end()));
+  Step from = list.begin();
+  const char* const places[] = {"BEFORE_SUM(T, x)", "BETWEEN(T, x)"};
+  const char* const joined[] = {"JOIN_RES(a, b)", "JOIN_MORE(a, b)"};
+  for (int i = 0; i < 2; ++i) {
+    const Step operand = next_operand(from, list.end());
+    if (operand == list.end()) break;
+    if (operand != from) source.define(places[i], applied(from, operand));
+    if (operand->kind == PostOp::Kind::multiply) source.define(joined[i], "((a) * (b))");
+    // Kernels that add a residual to their sums at once do not, then.
+    if (i == 0 && (operand != from || operand->kind == PostOp::Kind::multiply)) source.define("JOINS_LATE", 1);
+    from = operand + 1;
+  }
+  if (from != list.end()) source.define("AFTER_SUM(T, x)", applied(from, list.end()));
 }
 
-bool has_steps_before_sum(const Op& op) {
+int operand_count(const Op& op) {
   const PostOps& list = post_ops_of(op);
-  const auto sum = sum_of(list);
-  return sum != list.end() && sum != list.begin();
+  return int(std::count_if(list.begin(), list.end(), [](const PostOp& step) { return step.reads_input(); }));
 }
 
 bool accept_post_ops(const Op& op, CandidateList& out) {
-  const PostOps& list = post_ops_of(op);
-  const auto inputs = std::count_if(list.begin(), list.end(), [](const PostOp& step) { return step.reads_input(); });
-  if (inputs <= 1 && inputs == (sum_of(list) != list.end())) return true;
-  out.refuse("opencl", concat(op.schema->name, ": post_ops is ", to_text(list), ", expected one input that is added"));
+  if (operand_count(op) <= 2) return true;
+  out.refuse("opencl", concat(op.schema->name, ": post_ops is ", to_text(post_ops_of(op)),
+                              ", expected at most two inputs that are added or multiplied by"));
   return false;
 }
 
 int added_input(const Op& op) {
   const PostOps& list = post_ops_of(op);
-  const auto sum = sum_of(list);
+  const Step sum =
+      std::find_if(list.begin(), list.end(), [](const PostOp& step) { return step.kind == PostOp::Kind::add; });
   return sum == list.end() ? -1 : operand_of(*op.schema, *sum);
 }
 
 void place_operands(const Op& op, Candidate& candidate) {
-  for (const PostOp& step : post_ops_of(op))
-    if (step.reads_input()) candidate.inputs[size_t(operand_of(*op.schema, step))] = candidate.outputs[0];
+  for (const PostOp& step : post_ops_of(op)) {
+    if (!step.reads_input()) continue;
+    const int input = operand_of(*op.schema, step);
+    candidate.inputs[size_t(input)] = candidate.outputs[0];
+    candidate.in_place |= 1u << input;  // who writes an element of the result reads this one's just before
+  }
 }
 
 bool short_epilogue(const Op& op) {
@@ -66,15 +81,26 @@ bool short_epilogue(const Op& op) {
          });
 }
 
+void Epilogue::read_operands(const Op& op, const std::function<Addressing(int)>& at) {
+  for (const PostOp& step : post_ops_of(op)) {
+    if (!step.reads_input()) continue;
+    const int input = operand_of(*op.schema, step);
+    (first < 0 ? first : last) = input;
+    (last < 0 ? first_at : last_at) = at(input);
+  }
+}
+
 void Epilogue::define(KernelSource& source, const Op& op) const {
   define_post_ops(source, op);
   if (bias >= 0) source.tensor("BIAS", bias_desc);
-  if (residual >= 0) source.tensor("RES", residual_at);
+  if (first >= 0) source.tensor("RES", first_at);
+  if (last >= 0) source.tensor("MORE", last_at);
 }
 
 void Epilogue::pass(Launch& launch) const {
   if (bias >= 0) launch.input(bias, "BIAS");
-  if (residual >= 0) launch.input(residual, "RES");
+  if (first >= 0) launch.input(first, "RES");
+  if (last >= 0) launch.input(last, "MORE");
 }
 
 }  // namespace pl::opencl
