@@ -1,6 +1,6 @@
 // Epilogue: what convolutions and matrix products do to their sums in the same kernel: bias and post-ops.  One input
-// may be added (the residual), with functions and factors before and behind it. The kernels' side is
-// kernels/common/epilogue.clh.
+// may be added (the residual), with functions and factors before and behind it.
+// The kernels' side is kernels/common/epilogue.clh.
 #pragma once
 
 #include "ops/post_ops.h"
