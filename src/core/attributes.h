@@ -38,8 +38,8 @@ using AttributeValue = std::variant<None, bool, int64_t, double, std::string, In
 uint64_t bits_of(double value);  // as text tells values apart: one NaN, two zeros
 inline bool same_bits(double a, double b) { return bits_of(a) == bits_of(b); }
 std::string to_text(const AttributeValue& value);
-const char* type_name(
-    const AttributeValue& value);  // "none", "bool", "int", "float", "string", "ints", "floats", "post-ops"
+// "none", "bool", "int", "float", "string", "ints", "floats", "post-ops".
+const char* type_name(const AttributeValue& value);
 
 // What a key may be of, in the order of AttributeValue.
 enum class AttributeType { boolean, integer, number, string, integers, numbers, post_ops };
