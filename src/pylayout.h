@@ -280,7 +280,8 @@ PL_API pl_status pl_attributes_release(pl_attributes attributes);
 
 /* Runs an op.  inputs: in the schema's order, NULL for an optional one that is absent.  outputs: room for
  * `capacity` handles; where outputs[i] is not NULL on entry, the result is written into that tensor (its shape
- * and dtype must be the result's; any layout and device), otherwise a new tensor is returned there.
+ * and dtype must be the result's; any layout and device), otherwise a new tensor is returned there.  That tensor may
+ * be an input: a product whose `residual` it is, too, is added to what it holds, where it lies.
  * attributes may be NULL.  output_count (may be NULL) gets the number of outputs, also where that is more than
  * `capacity`, which is an error. */
 PL_API pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,

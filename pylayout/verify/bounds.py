@@ -20,7 +20,8 @@ distribution). A result passes within `LOOP * SPREAD` times it: 4 times what the
 - The result is rounded to its dtype, and so may be what a post-op is applied to: `ROUNDINGS` units.
 - A function f among the post-ops turns an error e of its argument x into |f(x + e) - f(x)|, plus that of computing f:
   FUNCTION units of f(x), and of 1 (times x for gelu and its like) for functions made of exponentials that cancel, as
-  float32 libraries state theirs.
+  float32 libraries state theirs.  elu, selu and softplus may round at 1 there, however small their argument: behind a
+  gate arguments are small and exact.
 """
 
 from __future__ import annotations

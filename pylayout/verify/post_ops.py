@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from ..calls import schemas
 from . import functions
-from .bounds import UNIT, rounding
+from .bounds import FUNCTION, UNIT, rounding
 from .case import Case
 
 __all__ = ["Step", "applied", "operand_of", "steps_of"]
 
 Array = NDArray[Any]
 
+# Of exp(x) - 1 and log(1 + exp(x)) as oneDNN has them: they round at 1, however small x and the result are.
+_AT_ONE = {"elu": FUNCTION * UNIT, "selu": FUNCTION * UNIT, "softplus": 2 * FUNCTION * UNIT}
 _EXACT = frozenset(("relu", "relu6", "clip", "abs", "neg", "floor", "ceil", "round", "sign", "trunc"))
 
 
@@ -81,6 +83,7 @@ def applied(
             y = functions.apply(step.name, values, alpha, beta)
             moved = [np.abs(functions.apply(step.name, values + sign * bound, alpha, beta) - y) for sign in (-1, 1)]
             own = functions.error(step.name, values, y) if step.name not in _EXACT else 0.0
+            own = own + _AT_ONE.get(step.name, 0.0)
             values, bound = y, np.maximum(*moved) + own
             continue
         if step.kind == "add":

@@ -39,8 +39,8 @@ struct RankedWay {
 // The layout a forced policy wants for this tensor; nothing under other policies.
 std::optional<Layout> forced_layout(const Policy& policy, const TensorDesc& desc);
 
-// Whether the candidate may write output i where the caller wants it, whatever inputs lie there.  Kernels read and write
-// in no order, but where one says that it reads each element of an input before it writes that of the result.
+// Whether the candidate may write output i where the caller wants it, whatever inputs lie there.  Kernels read and
+// write in no order, but where one says that it reads each element of an input before it writes that of the result.
 bool may_write_there(const Candidate& candidate, size_t i, const std::vector<TensorRef>& inputs,
                      const std::vector<TensorRef>& destinations);
 

@@ -183,10 +183,10 @@ inline Outcome check_candidates(Provider& provider, Device& device, const std::s
         const size_t position = size_t(result.offset_of(index));
         touched[position] = 1;
         const double actual = load(result.dtype, base + position * size_of(result.dtype)), wanted = expected[i];
-        const bool same =
-            std::isnan(wanted)   ? std::isnan(actual)
-            : std::isinf(wanted) ? actual == wanted
-                                 : std::fabs(actual - wanted) <= tolerance.absolute + tolerance.relative * std::fabs(wanted);
+        const bool same = std::isnan(wanted)   ? std::isnan(actual)
+                          : std::isinf(wanted) ? actual == wanted
+                                               : std::fabs(actual - wanted) <=
+                                                     tolerance.absolute + tolerance.relative * std::fabs(wanted);
         if (!same && !wrong) {
           failed(how, concat("at ", index, ": ", actual, ", expected ", wanted));
           wrong = true;

@@ -263,7 +263,8 @@ class Candidates {
       from[k] = dst.get();
       kernel->run({from.data(), &target, workspace.get()});
       device.read(*dst, 0, result.data(), guarded);
-      if (!std::equal(first.begin(), first.end(), result.begin())) give_up(concat("over input ", k, " gave other bits"));
+      if (!std::equal(first.begin(), first.end(), result.begin()))
+        give_up(concat("over input ", k, " gave other bits"));
     }
     std::vector<bool> written(size / item);
     // Sums of up to a few thousand terms in f32, then one rounding to the output's dtype.

@@ -69,9 +69,9 @@ TEST("transposed_convolutions") {
   const FirstOfEach filter(candidates);
   candidates.more = {opencl::list_conv_transpose_mma};
   const Case cases[] = {
-      {"conv_transpose2d", {2, 16, 5, 6}, {16, 24, 2, 2}, "stride=2"},         // phases alike, together
+      {"conv_transpose2d", {2, 16, 5, 6}, {16, 24, 2, 2}, "stride=2"},            // phases alike, together
       {"conv_transpose2d", {2, 16, 5, 6}, {16, 18, 3, 3}, "stride=2 padding=1"},  // and apart
-      {"conv_transpose2d", {1, 16, 4, 5}, {16, 20, 1, 1}, "stride=2"},         // without a tap
+      {"conv_transpose2d", {1, 16, 4, 5}, {16, 20, 1, 1}, "stride=2"},            // without a tap
       {"conv_transpose2d", {1, 24, 6, 7}, {24, 20, 3, 3}, "padding=1"},
   };
   size_t turn = 0;

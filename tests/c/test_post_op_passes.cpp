@@ -162,12 +162,12 @@ TEST("fuse_longer_post_ops") {
   };
   // A sum behind an activation, and what is behind that sum.
   for (bool first : {true, false})
-    expect_longer(graph_of([&](Builder& b) {
-                    const ValueId x = b.input(shape), y = conv_of(b, x, "activation=silu");
-                    return b.add("add", first ? std::vector<ValueId>{y, x} : std::vector<ValueId>{x, y},
-                                 "activation=relu");
-                  }),
-                  "conv2d+silu+add(residual)+relu", 1);
+    expect_longer(
+        graph_of([&](Builder& b) {
+          const ValueId x = b.input(shape), y = conv_of(b, x, "activation=silu");
+          return b.add("add", first ? std::vector<ValueId>{y, x} : std::vector<ValueId>{x, y}, "activation=relu");
+        }),
+        "conv2d+silu+add(residual)+relu", 1);
   // Several, one after the other.
   expect_longer(graph_of([&](Builder& b) {
                   const ValueId x = b.input(shape), y = conv_of(b, x, "activation=hardswish");
@@ -197,12 +197,18 @@ TEST("fuse_longer_post_ops_leaves") {
   };
   // What fuse_post_ops and fuse_pointwise fuse.
   left([&](Builder& b) { return b.add("relu", {conv(b, b.input(shape))}); }, "conv2d relu");
-  left([&](Builder& b) { return b.add("tanh", {b.add("mul", {b.input(shape), b.input(shape)}, "activation=relu")}); },
-       "mul+relu tanh");
+  left(
+      [&](Builder& b) {
+        return b.add("tanh", {b.add("mul", {b.input(shape), b.input(shape)}, "activation=relu")});
+      },
+      "mul+relu tanh");
   left([&](Builder& b) { return b.add("sin", {batch_norm(b, b.input(shape), 4)}); }, "batch_norm sin");
   // Other shapes, a second residual, what others read.
-  left([&](Builder& b) { return b.add("add", {conv(b, b.input(shape), "activation=relu"), b.input({4, 1, 1})}); },
-       "conv2d+relu add");
+  left(
+      [&](Builder& b) {
+        return b.add("add", {conv(b, b.input(shape), "activation=relu"), b.input({4, 1, 1})});
+      },
+      "conv2d+relu add");
   left([&](Builder& b) { return b.add("mul", {conv(b, b.input(shape)), b.input({4, 1, 1})}); }, "conv2d mul");
   left(
       [&](Builder& b) {

@@ -463,10 +463,10 @@ Accumulating::Accumulating(const Op& op, Lister* lister, const Operand& operand,
   const int input = first_added(op);
   if (!lister || input < 0 || !post_ops_.post_ops_of(op, operand, true)) return;
   lister_ = lister;
-  lister->accumulate([create = std::move(create), attributes = post_ops_.attributes()](
-                         const_dnnl_memory_desc_t weights,
-                         dnnl_primitive_desc_t* pd) { return create(weights, attributes, pd); },
-                     input);
+  lister->accumulate(
+      [create = std::move(create), attributes = post_ops_.attributes()](
+          const_dnnl_memory_desc_t weights, dnnl_primitive_desc_t* pd) { return create(weights, attributes, pd); },
+      input);
 }
 
 Accumulating::~Accumulating() {

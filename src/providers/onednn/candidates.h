@@ -64,7 +64,7 @@ class PrimitiveAttributes {
   std::optional<std::vector<Binding>> post_ops_of(const Op& op, const Operand& operand = {}, bool accumulate = false);
   void eltwise(const std::vector<Eltwise>& steps);
   int binary(const PostOp& step, const_dnnl_memory_desc_t operand);  // the argument that the operand is
-  dnnl_primitive_attr_t attributes();  // valid as long as this; call once
+  dnnl_primitive_attr_t attributes();                                // valid as long as this; call once
 
  private:
   Owned<dnnl_primitive_attr_t> attributes_;

@@ -338,13 +338,12 @@ class Body {
     }
   }
 
-  // The rest of the post-ops, on a panel's outputs of a tile, which were stored just now: channels of one pixel lie side
-  // by side, or in blocks those of neighbouring pixels too.
+  // The rest of the post-ops, on a panel's outputs of a tile, which were stored just now: channels of one pixel lie
+  // side by side, or in blocks those of neighbouring pixels too.
   void go_on(const Call& call, const WinogradTarget& target, const Place& at) const {
     const int rows = std::min(kTile, g_.oh - at.y), columns = std::min(kTile, g_.ow - at.x);
     const auto apply = [&](float* y, int64_t count) {
-      g_.rest.apply(y, count,
-                    [&](int i) { return static_cast<const float*>(call.inputs[i]->host()) + (y - call.y); });
+      g_.rest.apply(y, count, [&](int i) { return static_cast<const float*>(call.inputs[i]->host()) + (y - call.y); });
     };
     for (int row = 0; row < rows; ++row) {
       float* y = target.y + (at.y + row) * target.row + at.x * target.column;

@@ -108,7 +108,8 @@ double slowness(const OpenclDevice& device, const ConvTensors& t, const Tile& ti
 double efficiency(const ConvTensors& t, double slowness, bool matrix_unit) {
   constexpr double kOfRates = 0.8, kBalance = 14;
   const int64_t results = t.dst.places(), terms = t.channels_per_group() * t.taps();
-  const int64_t numbers = t.src.places() + t.wei.places() + results * (1 + (t.epilogue.first >= 0) + (t.epilogue.last >= 0));
+  const int64_t numbers =
+      t.src.places() + t.wei.places() + results * (1 + (t.epilogue.first >= 0) + (t.epilogue.last >= 0));
   const double bytes = double(numbers) * double(size_of(t.src.dtype)), work = 2 * double(results * terms) / kBalance;
   const double roofline = matrix_unit ? bytes : std::max(bytes, work);
   return kOfRates * roofline / std::max(bytes, work * slowness);

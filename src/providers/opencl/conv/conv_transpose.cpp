@@ -400,10 +400,9 @@ std::optional<Op> convolution_of(const Op& op) {
   Dims weights = op.in(1).shape;
   weights[0] = op.out().shape[1];
   weights[1] = op.in(0).shape[1] / op.attributes[attr::groups];
-  Op convolution = make_op(
-      *find_schema(concat("conv", spatial, "d")), attributes,
-      {op.in(0), TensorDesc::dense(op.in(1).dtype, weights), op.has(2) ? op.in(2) : TensorDesc(),
-       op.has(3) ? op.in(3) : TensorDesc()});
+  Op convolution = make_op(*find_schema(concat("conv", spatial, "d")), attributes,
+                           {op.in(0), TensorDesc::dense(op.in(1).dtype, weights), op.has(2) ? op.in(2) : TensorDesc(),
+                            op.has(3) ? op.in(3) : TensorDesc()});
   convolution.math = op.math;
   return convolution;
 }

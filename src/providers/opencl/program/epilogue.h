@@ -30,9 +30,9 @@ void place_operands(const Op& op, Candidate& candidate);
 bool short_epilogue(const Op& op);
 
 struct Epilogue {
-  int bias = -1;             // the input that is the bias (one dimension), -1 if there is none
-  int first = -1, last = -1;  // the inputs that post-ops read, in their order; -1: there is none, or one alone
-  TensorDesc bias_desc;      // as the candidate described them
+  int bias = -1;                 // the input that is the bias (one dimension), -1 if there is none
+  int first = -1, last = -1;     // the inputs that post-ops read, in their order; -1: there is none, or one alone
+  TensorDesc bias_desc;          // as the candidate described them
   Addressing first_at, last_at;  // given the same dimensions as the kernel's output
 
   // Of the op's post-ops.  at(i): input i, with the dimensions of the kernel's output.
