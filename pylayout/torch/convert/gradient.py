@@ -44,11 +44,18 @@ def convolution_backward(
     return dx, dw, db
 
 
+def _of_channels(call: Call, value: Any, default: float, channels: Any) -> Operand:
+    """A norm's weight or bias in f32, also where it has none."""
+    if value is not None:
+        return call.cast(value, "f32")  # type: ignore[no-any-return]
+    made: Operand = call.op("expand", call.tensor(default, "f32"), [channels])
+    return made
+
+
 def _normalised(call: Call, x: Operand, weight: Any, bias: Any, eps: float) -> tuple[Operand, Operand, Operand]:
     """By its own mean and variance in each channel, with these, in f32: mixed precision keeps statistics in it."""
     x, channels = call.cast(x, "f32"), x.shape[1]
-    weight, bias = (call.tensor(default if v is None else v, "f32") for v, default in ((weight, 1.0), (bias, 0.0)))
-    weight, bias = (v if v.ndim else call.op("expand", v, [channels]) for v in (weight, bias))
+    weight, bias = _of_channels(call, weight, 1.0, channels), _of_channels(call, bias, 0.0, channels)
     y, mean, variance = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
     return y, mean, variance
 
@@ -107,7 +114,7 @@ def batch_norm_backward(
     given, channels = x.dtype.name, x.shape[1]
     of_weight = given if weight is None else weight.dtype.name
     grad, x = call.cast(grad, "f32"), call.cast(x, "f32")
-    weight = call.op("expand", call.tensor(1.0, "f32"), [channels]) if weight is None else call.cast(weight, "f32")
+    weight = _of_channels(call, weight, 1.0, channels)
     mean = call.cast(save_mean if train else running_mean, "f32")
     if train:
         spread = _spread(call, save_invstd, eps)
@@ -133,10 +140,7 @@ def batch_norm_limits_backward(
 ) -> Any:  # fmt: skip
     given, channels = x.dtype.name, x.shape[1]
     of_weight = given if weight is None else weight.dtype.name
-    weight, bias = (
-        call.op("expand", call.tensor(default, "f32"), [channels]) if each is None else call.cast(each, "f32")
-        for each, default in ((weight, 1.0), (bias, 0.0))
-    )
+    weight, bias = _of_channels(call, weight, 1.0, channels), _of_channels(call, bias, 0.0, channels)
     made = call.op(
         "batch_norm_backward", call.cast(x, "f32"), call.cast(grad, "f32"), call.cast(mean, "f32"),
         _spread(call, inverse, eps), weight, bias, eps=float(eps), inverted=call.one_by_one, low=float(low),
