@@ -450,6 +450,9 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   program_memory=BYTES      what programs for further sizes of named axes may take, beside weights and the memory
  *                             that they share (default 32 MiB and a twentieth of the weights); the one not used for
  *                             longest goes first
+ *   submit=caller|thread      who hands kernels over to an OpenCL driver, 5 to 10 us each on NVIDIA's: caller (default),
+ *                             within the run; thread: one of the device's own where it has one, for callers with other
+ *                             work between runs.  An error of it is told by a later call of the device then
  *   simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
  *   without="pass,pass"       without these of them
  * progress may be NULL. */

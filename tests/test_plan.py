@@ -368,6 +368,7 @@ def test_errors_name_the_input(call, error, message):
         ({"slice": {"conv2d": 2}}, pl.InvalidArgumentError, "among its keys"),
         ({"slice": {"": 0}}, pl.InvalidArgumentError, "expected a number"),
         ({"program_memory": -1}, pl.InvalidArgumentError, "program_memory is -1, expected 0 to"),
+        ({"submit": "later"}, pl.InvalidArgumentError, 'submit is "later", expected caller or thread'),
         ({"math": "fp8"}, pl.InvalidArgumentError, "fp8"),
         ({"without": "nothing_of_that_name"}, pl.InvalidArgumentError, "nothing_of_that_name"),
     ],

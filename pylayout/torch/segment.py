@@ -67,8 +67,8 @@ class Segment:
         translator = self._translated()
         self.given = tuple(translator.inputs)
         self.inputs = tuple(node for node in self.given if isinstance(node, Node))
-        if device.type == "ocl":  # where the tensors are
-            options = {**options, "device": f"opencl:{device.index or 0}"}
+        if device.type == "ocl":  # where the tensors are; PyTorch goes on to its next op
+            options = {**options, "device": f"opencl:{device.index or 0}", "submit": "thread"}
         self.plan: Plan = compile(translator.graph, **options)
         if self._decide():
             translator = self._translated()

@@ -83,6 +83,11 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       options.streams = int(integer(key, value, 4096));
     } else if (key == "math") {
       options.math = parse_math(text(key, value));
+    } else if (key == "submit") {
+      const std::string who = text(key, value);
+      require(who == "caller" || who == "thread", Code::invalid_argument, "compile: submit is \"", who,
+              "\", expected caller or thread");
+      options.submit_later = who == "thread";
     } else if (key == "memory_limit") {
       options.memory_limit = size_t(integer(key, value, int64_t(1) << 50));
     } else if (key == "program_memory") {
@@ -116,7 +121,7 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
     } else {
       fail(Code::invalid_argument, "compile: there is no option \"", key,
            "\"; expected one of device, layout, threads, tune, seconds, slice, streams, math, memory_limit, "
-           "program_memory, deterministic, simplify, without");
+           "program_memory, submit, deterministic, simplify, without");
     }
   }
   require(
@@ -158,8 +163,10 @@ void Plan::freeze() {
 }
 
 std::unique_ptr<Program> Plan::program_of(const Variant& variant, const Assignment& assignment) const {
-  return std::make_unique<Program>(*context_, variant.graph, variant.nodes, assignment, *home_, variant.threads,
-                                   *conversions_, *constants_, options_.in_place, arenas_);
+  auto program = std::make_unique<Program>(*context_, variant.graph, variant.nodes, assignment, *home_, variant.threads,
+                                           *conversions_, *constants_, options_.in_place, arenas_);
+  program->submit_later(options_.submit_later);
+  return program;
 }
 
 void Plan::extend(Graph other) {

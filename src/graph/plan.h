@@ -62,6 +62,8 @@ struct PlanOptions {
   bool widen = true;          // dtypes that the processor does not multiply are held as f32 (graph/half_precision.h)
   bool strided_views = true;  // parts of concats may be written, parts of tensors read, with strides
   bool in_place = true;       // results may lie where an input lay that is read for the last time
+  // The caller goes on to other work behind a run: a thread of the device's hands its kernels over to the driver.
+  bool submit_later = false;
   // Called now and then while the plan is made, in the calling thread: what is done, how far it is (0 to 1).
   std::function<void(const char* stage, double fraction)> progress;
 

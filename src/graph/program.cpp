@@ -137,8 +137,7 @@ BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candi
   BufferRef& known = packed_[key_of(constant, candidate.provider + "/" + packing.form, device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
   if (!known)
-    known =
-        context_.runner().packed(in_memory(context_, constant), device, candidate, packing, why, false, true);
+    known = context_.runner().packed(in_memory(context_, constant), device, candidate, packing, why, false, true);
   return known;
 }
 
@@ -387,7 +386,7 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
     case Step::Kind::reorder:
     case Step::Kind::pack:
       if (step.kernel)
-        step.kernel->run({slots, outputs, outputs[step.outputs.size()]});
+        step.kernel->run({slots, outputs, outputs[step.outputs.size()], submits_later_});
       else if (!step.runs_elsewhere)
         step.packing.pack(*slots[0], *outputs[0]);
       break;

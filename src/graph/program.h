@@ -163,6 +163,8 @@ class Program {
   const std::vector<int>& in_place_of() const { return in_place_of_; }
   // By output: the inputs in whose memory it may be given, as the step that writes it is the last one to read them.
   const std::vector<std::vector<int>>& may_lie_over() const { return may_lie_over_; }
+  // From here on runs leave handing kernels over to the driver to the device's thread for that, if it has one.
+  void submit_later(bool later) { submits_later_ = later; }
   // Has steps refer to other entries with the same way.
   void replace_entries(const std::function<EntryRef(const EntryRef& entry, const Way& way)>& replacement);
   // Where the constants lie that its steps read.
@@ -201,7 +203,7 @@ class Program {
   Context& context_;
   Device& home_;
   int threads_;
-  bool uses_threads_ = false;
+  bool uses_threads_ = false, submits_later_ = false;
   std::vector<Step> steps_;
   std::vector<Storage> storages_;
   std::vector<TensorDesc> inputs_, outputs_;

@@ -25,9 +25,9 @@ struct KernelArguments {
   Buffer* const* inputs = nullptr;
   Buffer* const* outputs = nullptr;
   Buffer* workspace = nullptr;  // Candidate::workspace_bytes, null if that is zero
-  // The caller has work of its own before it starts the next kernel, so that handing this one over to a driver may be
-  // left to another thread.  A plan has not: it starts all of its kernels at once.
-  bool eager = false;
+  // The caller has work of its own to go on with, so that handing the kernel over to a driver may be left to another
+  // thread: eager calls, and plans that are told so (PlanOptions::submit_later).
+  bool later = false;
 };
 
 // A prepared op: runs any number of times, from any number of threads at once.

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "check.h"
+#include "dispatch/context.h"
+#include "graph/plan.h"
 #include "providers/opencl/runtime/launch.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 #include "providers/opencl/runtime/submission.h"
@@ -29,9 +31,9 @@ std::unique_ptr<Launch> step(OpenclDevice& device, unsigned by, const std::vecto
   return launch;
 }
 
-void run(Launch& launch, const BufferRef& x, bool eager = true) {
+void run(Launch& launch, const BufferRef& x, bool later = true) {
   Buffer* out = x.get();
-  launch.run({nullptr, &out, nullptr, eager});
+  launch.run({nullptr, &out, nullptr, later});
 }
 
 unsigned value_of(OpenclDevice& device, const BufferRef& x) {
@@ -166,6 +168,49 @@ TEST("threads") {
     for (int i = 0; i < 300; ++i) expected = 3 * expected + (i % 2 ? 2 : 1);
     for (const BufferRef& result : results) CHECK(value_of(device, result) == expected);
   });
+}
+
+// A plan's kernels wait as it was told, between those of eager calls; what it reads and writes may go behind the run.
+TEST("plans") {
+  ContextOptions options;
+  options.cache_dir = "/proc/none";
+  const auto context = pl::Context::create(options);
+  for (const auto& each : context->devices()) {
+    OpenclDevice* device = as_opencl(*each);
+    if (!device) continue;
+    device->submit(true);
+    const TensorDesc desc = TensorDesc::dense(DType::f32, {4, 24});
+    Graph graph;
+    ValueId y = graph.input("x", desc);
+    for (const char* name : {"first", "second"})
+      y = graph.add(*find_schema("softmax"), Attributes::parse("dim=1"), {y}, name)[0];
+    graph.output(y, "y", std::nullopt);
+    PlanOptions how;
+    how.device = device->name();
+    how.tuning = Tuning::off;
+    const auto direct = Plan::compile(context, graph, how);
+    how.submit_later = true;
+    const auto later = Plan::compile(context, graph, how);
+    const size_t bytes = desc.size_bytes();
+    std::vector<float> in(bytes / sizeof(float)), expected(in.size()), out(in.size());
+    for (int round = 0; round < 20; ++round) {
+      for (size_t i = 0; i < in.size(); ++i) in[i] = float((i * 7 + size_t(round)) % 13) - 6;
+      TensorRef given = Tensor::allocate(*device, desc);
+      device->write(*given->buffer(), 0, in.data(), bytes);
+      const uint64_t before = device->submission().added();
+      const TensorRef wanted = direct->run({given})[0];
+      CHECK(device->submission().added() == before);
+      TensorRef made = later->run({given})[0];
+      CHECK(device->submission().added() > before);
+      given.reset();
+      made = later->run({made})[0];
+      device->read(*direct->run({wanted})[0]->buffer(), 0, expected.data(), bytes);
+      device->read(*made->buffer(), 0, out.data(), bytes);
+      CHECK(out == expected);
+    }
+    device->finish();
+    device->submit(false);
+  }
 }
 
 // From the first stream on commands have events, which know what each waits for: callers start their launches. The last

@@ -126,7 +126,7 @@ void Launch::run(const KernelArguments& arguments) {
   require(!global_.empty() && (local_.empty() || local_.size() == global_.size()), Code::internal, entry_,
           ": its sizes are not set");
   if (std::find(global_.begin(), global_.end(), size_t(0)) != global_.end()) return;
-  if (arguments.eager && device_.submits_later() && run_later(arguments)) return;
+  if (arguments.later && device_.submits_later() && run_later(arguments)) return;
   device_.submission().settle();  // before lock_, which who starts those launches takes
   std::lock_guard<std::mutex> guard(lock_);
   memories_.clear();

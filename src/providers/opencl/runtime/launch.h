@@ -51,8 +51,8 @@ class Launch {
   size_t max_work_group() const;  // work-items a group of this kernel may have on this device
 
   ~Launch();
-  // Queues the kernel, or leaves an eager call's to the device's thread for that (submission.h).  Thread-safe: argument
-  // setting and queueing are one step.
+  // Queues the kernel, or leaves that to the device's thread (submission.h) where the arguments allow it.  Thread-safe:
+  // argument setting and queueing are one step.
   void run(const KernelArguments& arguments);
   // Queues the kernel with these in its slots: what run() left to that thread.
   void start(const cl_mem* memories);

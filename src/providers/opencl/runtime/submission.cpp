@@ -96,7 +96,7 @@ void Submission::serve() {
   for (;;) {
     start_all();
     const Clock::time_point end = Clock::now() + kIdle;
-    const auto more = [&] { return !passed(added_.load(std::memory_order_acquire)); };
+    const auto more = [&] { return !passed(added()); };
     while (!more() && !thread_->stopping() && Clock::now() < end) std::this_thread::yield();
     std::lock_guard<std::mutex> guard(lock_);
     if (waiting_.list.empty() || thread_->stopping()) {

@@ -1,10 +1,10 @@
-// Submission: launches of eager calls that wait for a thread of their own to start them.
+// Submission: launches that wait for a thread of their own to start them.
 //
 // Starting a kernel takes NVIDIA's driver 5 to 10 us, a third of what a step of eager training costs the host.  That
 // thread does it while the caller goes on to the next op: a training step of ResNet-18 from 13.0 to 9.6 ms, CUDA's
 // eager mode 10.7 (an H100's host, `PYLAYOUT_SUBMIT=thread python -m bench.ocl_eager --network resnet18`).  A plan has
-// no other work between its launches, and starts them itself.  A caller that needs the device in order, because it
-// reads a result or waits, calls settle(): it starts what is left itself.
+// no other work between its launches, and starts them itself unless its caller has: PyTorch under torch.compile.  Who
+// needs the device in order, because it reads a result or waits, calls settle(): it starts what is left itself.
 //
 // Launches start in the order of add(). The thread runs on for kIdle after the last of them, for waking it takes as
 // long as starting a kernel; then it sleeps. What fails is told by the next settle(), as the caller has gone on.
@@ -32,10 +32,11 @@ class Submission {
   uint64_t add(Launch& launch, const cl_mem* memories, size_t count);
   // All that was added before has been started. Throws the first error of starting since the last call.
   void settle() {
-    if (!passed(added_.load(std::memory_order_acquire)) || failed_) settle_now();
+    if (!passed(added()) || failed_) settle_now();
   }
   // The same without throwing: the error stays for settle().
   void start_all() noexcept;
+  uint64_t added() const { return added_.load(std::memory_order_acquire); }  // launches so far
   bool passed(uint64_t number) const { return started_.load(std::memory_order_acquire) >= number; }
   // Nothing more is taken.
   void close();
