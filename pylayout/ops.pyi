@@ -3753,6 +3753,7 @@ def pointwise(
     keepdim: bool = False,
     scalars: float | Sequence[float] = (),
     dtype: str | None = None,
+    arithmetic: Literal["f32"] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3840,6 +3841,10 @@ def qlinear_conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3857,6 +3862,10 @@ def qlinear_conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3874,6 +3883,10 @@ def qlinear_conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3891,6 +3904,10 @@ def qlinear_conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3908,6 +3925,10 @@ def qlinear_conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3925,6 +3946,10 @@ def qlinear_conv(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3940,7 +3965,12 @@ def qlinear_matmul(
     a_zero_point: Input | Value | None = None,
     b_zero_point: Input | Value | None = None,
     y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -3952,7 +3982,12 @@ def qlinear_matmul(
     a_zero_point: Input | Value | None = None,
     b_zero_point: Input | Value | None = None,
     y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -3964,7 +3999,12 @@ def qlinear_matmul(
     a_zero_point: Input | Value | None = None,
     b_zero_point: Input | Value | None = None,
     y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -3976,7 +4016,12 @@ def qlinear_matmul(
     a_zero_point: Input | Value | None = None,
     b_zero_point: Input | Value | None = None,
     y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -3988,7 +4033,12 @@ def qlinear_matmul(
     a_zero_point: Input | Value | None = None,
     b_zero_point: Input | Value | None = None,
     y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -4000,7 +4050,12 @@ def qlinear_matmul(
     a_zero_point: Input | None = None,
     b_zero_point: Input | None = None,
     y_zero_point: Input | None = None,
+    bias: Input | None = None,
     dtype: str | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    post_ops: str | Sequence[str] | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -191,10 +191,10 @@ BAD = {
         SHAPE,
         r"weight_scale.shape is \(9,\), expected one value or 8 \(weight.oc\)",
     ),
-    "qlinear_conv with a floating bias": (
-        lambda: ops.qlinear_conv(bytes8(*X), bytes8(*W), ones(), ones(), ones(), bias=ones(8)),
+    "qlinear_conv with a bias of f16": (
+        lambda: ops.qlinear_conv(bytes8(*X), bytes8(*W), ones(), ones(), ones(), bias=ones(8, dtype="float16")),
         UNSUPPORTED,
-        "qlinear_conv: bias has dtype f32, expected one of s32",
+        "qlinear_conv: bias has dtype f16, expected one of f32, s32",
     ),
     "conv_integer with a zero point of another dtype": (
         lambda: ops.conv_integer(bytes8(*X), bytes8(*W), ones(dtype="uint8")),

@@ -580,7 +580,7 @@ def test_a_reorder_of_a_view_says_so():
 
 def test_explain_says_why_an_op_does_not_run_on_the_device(opencl_device, tmp_path):
     g = pl.Graph()
-    y = g.quantize_linear(g.relu(g.input("x", (4, 2, 8))), numpy.float32(0.1))
+    y = g.quantize_linear(g.relu(g.input("x", (4, 2, 8))), numpy.full(8, 0.1, "f4"), axis=2)
     g.output(g.neg(g.cast(y, "f32")), "y")
     plan = pl.compile(g, device=opencl_device, tune="off")
     choices = {choice["op"]: choice for choice in plan.summary()["choices"] if choice["kind"] == "op"}

@@ -60,7 +60,8 @@ def admits(case: Case, dtypes: list[str | None]) -> bool:
     post_ops = schemas()[case.op]["post_ops"]
     steps = re.findall(r"(\w+)(?:\([^)]*\))?", str(value_of(case, "post_ops") or value_of(case, "activation") or ""))
     integers_have_all = set(steps) <= {*post_ops["of_integers"], "add"}
-    return not post_ops["taken"] or integers_have_all or dtypes[0] in ("f32", "f16", "bf16")
+    any_dtype = not post_ops["taken"] or post_ops["of_reals"]
+    return any_dtype or integers_have_all or dtypes[0] in ("f32", "f16", "bf16")
 
 
 def results_of(case: Case, dtypes: list[str | None]) -> list[dict[str, Any]]:

@@ -102,6 +102,7 @@ void write_rules(Json& json, const Schema& schema) {
   json.field("keeps_finite", schema.keeps_finite).field("zeros", name_of(schema.zeros));
   json.field("applies_function", schema.applies_function).field("by_rows", schema.by_rows);
   json.field("padding", name_of(schema.padding)).field("trained_as", schema.trained_as);
+  json.field("quantized_as", schema.quantized_as);
   json.key("same_only_if").object();
   for (const AllEqual& rule : schema.same_only_if) json.field(rule.attribute.text(), rule.number);
   json.end().key("algebra").object().field("operation", name_of(schema.algebra.operation));
@@ -111,7 +112,10 @@ void write_rules(Json& json, const Schema& schema) {
   json.field("channels", schema.weighting.channels);
   json.end().key("post_ops").object().field("taken", schema.post_ops.taken).key("operands").list();
   for (const PostOp& operand : schema.post_ops.operands) json.value(operand.str());
-  json.end().key("of_integers").list();  // functions that integers have, too
+  json.end()
+      .field("of_reals", schema.post_ops.of_reals)
+      .key("of_integers")
+      .list();  // functions that integers have, too
   for (const UnaryFunction& function : unary_functions())
     if (schema.post_ops.taken && function.is(unary::kIntegers) && !function.is(unary::kBoolean))
       json.value(function.name);

@@ -432,13 +432,20 @@ void Plan::Compiler::simplify_graph() {
   }
   if (options_.simplify) {
     report("simplifying", 0);
-    plan_.passes_ = simplify(plan_.graph_, context_, options_.without);
     std::vector<std::string> without = options_.without;
     if (!options_.strided_views) without.push_back("join_linear");  // whose results are such views
     const auto further = [&](const std::vector<Pass>& list) {
-      for (PassReport& report : run_passes(list, plan_.graph_, context_, without))
-        plan_.passes_.push_back(std::move(report));
+      for (PassReport& report : run_passes(list, plan_.graph_, context_, without)) {
+        const auto same = std::find_if(plan_.passes_.begin(), plan_.passes_.end(),
+                                       [&](const PassReport& known) { return known.name == report.name; });
+        if (same == plan_.passes_.end())
+          plan_.passes_.push_back(std::move(report));
+        else
+          same->rewrites += report.rewrites;
+      }
     };
+    further(first_passes(plan_.home_));
+    further(standard_passes());
     further(device_passes(plan_.home_, &constants_));
     further(last_passes());
   }

@@ -46,6 +46,10 @@ const std::vector<Pass>& standard_passes() {
   return list;
 }
 
+std::vector<Pass> first_passes(Device* device) {
+  return {passes::remove_identity(), passes::move_quantize(), passes::quantize_products(device)};
+}
+
 const std::vector<Pass>& training_passes() {
   static const std::vector<Pass> list = {
       passes::remove_identity(),      passes::fold_constants(), passes::merge_equal(),
@@ -73,8 +77,8 @@ const std::vector<Pass>& last_passes() {
 
 void check_pass(const std::string& name, const char* asked_by) {
   const auto named = [&](const Pass& pass) { return name == pass.name; };
-  const std::vector<Pass> further = device_passes(nullptr);
-  for (const std::vector<Pass>* list : {&standard_passes(), &further, &last_passes()})
+  const std::vector<Pass> first = first_passes(nullptr), further = device_passes(nullptr);
+  for (const std::vector<Pass>* list : {&first, &standard_passes(), &further, &last_passes()})
     if (std::any_of(list->begin(), list->end(), named)) return;
   fail(Code::invalid_argument, asked_by, ": there is no pass \"", name, "\"");
 }

@@ -13,9 +13,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<UnaryFunction>& unary_functions() {
   using namespace unary;
   static const std::vector<UnaryFunction> functions = {
-      {"relu", "max(x, 0)", "max(x, 0)", kIntegers | kPostOp | kIdempotent | kFinite},
+      {"relu", "max(x, 0)", "max(x, 0)", kIntegers | kPostOp | kIdempotent | kFinite | kScales},
       {"relu6", "min(max(x, 0), 6)", "clip(x, 0, 6)", kIntegers | kPostOp | kIdempotent | kFinite},
-      {"leaky_relu", "x if x > 0 else alpha * x", "where(x > 0, x, s0 * x)", kPostOp | kFinite, 0.01, 0,
+      {"leaky_relu", "x if x > 0 else alpha * x", "where(x > 0, x, s0 * x)", kPostOp | kFinite | kScales, 0.01, 0,
        &attr::negative_slope},
       {"elu", "x if x > 0 else alpha * (exp(x) - 1)", "where(x > 0, x, s0 * expm1(x))", kPostOp | kFinite, 1, 0,
        &attr::alpha},
@@ -36,8 +36,8 @@ const std::vector<UnaryFunction>& unary_functions() {
        &attr::threshold},
       {"mish", "x * tanh(log(1 + exp(x)))", "x * tanh(log1p(exp(x)))", kPostOp | kFinite},
       {"softsign", "x / (1 + |x|)", "x / (1 + abs(x))", kFinite},
-      {"abs", "|x|", "abs(x)", kIntegers | kPostOp | kIdempotent | kFinite},
-      {"neg", "-x", "-x", kIntegers | kPostOp | kFinite},
+      {"abs", "|x|", "abs(x)", kIntegers | kPostOp | kIdempotent | kFinite | kScales},
+      {"neg", "-x", "-x", kIntegers | kPostOp | kFinite | kScales},
       {"exp", "exp(x)", "exp(x)", kPostOp},
       {"log", "ln(x)", "log(x)", 0},
       {"sqrt", "sqrt(x)", "sqrt(x)", 0},

@@ -20,6 +20,7 @@ enum Traits : uint32_t {
   kIdempotent = 8,  // f(f(x)) = f(x)
   kFinite = 16,     // finite where its argument is
   kDivides = 32,    // alpha must be finite and not 0
+  kScales = 64,     // f(s x) = s f(x) for s > 0
 };
 }  // namespace unary
 

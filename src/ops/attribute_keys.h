@@ -18,6 +18,7 @@ inline constexpr Key<bool> align_corners{"align_corners"};
 inline constexpr Key<bool> aligned{"aligned"};
 inline constexpr Key<double> alpha{"alpha"};
 inline constexpr Key<std::string> approximate{"approximate"};
+inline constexpr Key<std::string> arithmetic{"arithmetic"};
 inline constexpr Key<Ints> axes{"axes"};
 inline constexpr Key<int64_t> axis{"axis"};
 inline constexpr Key<bool> batch_first{"batch_first"};

@@ -88,6 +88,7 @@ Schema conv(const char* name, int spatial) {
   schema.infer = infer;
   schema.products = true;
   schema.weighting = {Weighting::Order::outputs_first, 1};
+  schema.quantized_as = "qlinear_conv";
   schema.padding = Padding::zeros;
   schema.flops = flops;
   schema.gradient = derive;

@@ -52,6 +52,7 @@ Schema linear() {
   schema.infer = infer;
   schema.products = true;
   schema.weighting = {Weighting::Order::outputs_first, -1};
+  schema.quantized_as = "qlinear_matmul";
   schema.by_rows = true;
   schema.gradient = derive;
   schema.flops = [](const Op& op) { return 2.0 * double(op.out().elements()) * double(op.in(1).shape[1]); };

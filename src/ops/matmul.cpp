@@ -124,6 +124,7 @@ Schema matmul() {
   schema.infer = infer;
   schema.products = true;
   schema.weighting = {Weighting::Order::matrices, -1};
+  schema.quantized_as = "qlinear_matmul";
   schema.gradient = derive;
   schema.flops = flops;
   return schema;

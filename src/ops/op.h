@@ -86,12 +86,14 @@ enum class Zeros { unknown, where_all, where_any };
 struct ElementExpression {
   std::string text;
   std::vector<double> scalars;
+  bool of_bytes = false;  // integers of 8 bits are numbers to it as floats are, and a result of 8 bits is in range
 };
 
 // What may be fused behind an op, apart from functions and scale, which all that take any take.
 struct TakenPostOps {
   bool taken = false;
   std::vector<PostOp> operands;  // the steps that read an input, as the schema names it: add(residual)
+  bool of_reals = false;         // the result's integers stand for real numbers, and the steps are of those
 };
 
 struct Schema {
@@ -150,6 +152,8 @@ struct Schema {
   // What it is made for are rows, the last axis, each by itself: a result's row follows from that row of input 0 and
   // from inputs that are the same for all rows.  A residual is not.
   bool by_rows = false;
+  // Of a sum of products: the op that computes it of integers of 8 bits, with their scales (ops/quantized.h); none: "".
+  std::string quantized_as;
   std::string trained_as;  // the op that a model in training has in its place: statistics are the batch's own
   std::vector<AllEqual> same_only_if;  // same_if_alike holds where all of these do
 

@@ -440,9 +440,33 @@ class Parser {
 // ---- the schema
 
 Arithmetic arithmetic_of(const Op& op, DType result) {
-  bool floating = is_floating(result);
+  const std::string* wanted = op.attributes.find(attr::arithmetic);
+  bool floating = is_floating(result) || (wanted && *wanted == "f32");
   for (const TensorDesc& input : op.inputs) floating |= is_floating(input.dtype);
   return floating ? Arithmetic::f32 : Arithmetic::s64;
+}
+
+// Whether the result is an integer in the range of 8 bits before it is stored, as quantizing_expression() writes it.
+bool gives_bytes(const Op& op) {
+  const bool is_signed = op.out().dtype == DType::s8;
+  if (!is_signed && op.out().dtype != DType::u8) return false;
+  const Program program = program_of(op);
+  const std::vector<Node>& nodes = program.elements.nodes;
+  const auto number = [&](int node) {
+    const Node& at = nodes[size_t(node)];
+    return at.function == Function::constant ? at.constant
+           : at.function == Function::scalar ? op.attributes[attr::scalars][size_t(at.index)]
+                                             : std::nan("");
+  };
+  const Node& last = nodes[size_t(program.elements.results[0])];
+  if (last.function != Function::clip) return false;
+  const double low = number(last.arguments[1]), high = number(last.arguments[2]);
+  if (!(low >= (is_signed ? -128 : 0) && high <= (is_signed ? 127 : 255))) return false;
+  const Node& sum = nodes[size_t(last.arguments[0])];
+  const Node& rounded = sum.function == Function::add ? nodes[size_t(sum.arguments[0])] : sum;
+  const double zero = sum.function == Function::add ? number(sum.arguments[1]) : 0;
+  return rounded.function == Function::round && zero == std::floor(zero) && low == std::floor(low) &&
+         high == std::floor(high);
 }
 
 void infer(Op& op) {
@@ -497,8 +521,10 @@ Schema make_pointwise() {
       "unary - + !, * /, + -, comparisons (1 or 0), &&, ||, c ? a : b.  Functions: exp expm1 log log1p sqrt "
       "rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round abs sign isnan max min pow fmod atan2 copysign "
       "where(c, a, b) clip(x, lowest, highest).\n\n"
-      "Computes in f32 when a tensor or the result dtype is floating, else in s64, where division truncates, "
-      "a division by zero gives 0 (fmod: the dividend) and overflow wraps.\n\n"
+      "Computes in f32 when a tensor or the result dtype is floating, or arithmetic says so, else in s64, where "
+      "division truncates, a division by zero gives 0 (fmod: the dividend) and overflow wraps.  What is computed in "
+      "f32 "
+      "is rounded to the even integer and saturated where the result dtype is an integer's.\n\n"
       "Returns the shape the tensors broadcast to by NumPy's rules, without the reduced dimensions.");
   schema.tensors("tensors", "x0, x1, ... of the expressions; broadcast against each other");
   schema.required(attr::expressions, "statements \"y0 = ...; y1 = ...\", one for each output");
@@ -509,13 +535,16 @@ Schema make_pointwise() {
   schema.attribute(attr::keepdim, false, "keep reduced dimensions with size 1");
   schema.attribute(attr::scalars, std::vector<double>{}, "s0, s1, ... of the expressions");
   schema.attribute(attr::dtype, None{}, "of the outputs; none: that of x0");
+  schema.attribute(attr::arithmetic, None{}, "\"f32\" where all tensors are integers and real numbers are meant",
+                   {"f32"});
   schema.result(Result("y").named_by(attr::dtype).like("tensors").over("tensors").repeated())
       .by_element(attr::reductions);
   schema.infer = infer;
   schema.expression = [](const Op& op) -> ElementExpression {
     const bool elements = op.attributes.is_none(attr::reductions) && op.outputs.size() == 1;
     if (!elements || arithmetic_of(op, op.out().dtype) != Arithmetic::f32) return {};
-    return {op.attributes[attr::expressions], op.attributes[attr::scalars]};
+    return {op.attributes[attr::expressions], op.attributes[attr::scalars],
+            is_floating(op.out().dtype) || gives_bytes(op)};
   };
   schema.gradient = derive;
   schema.flops = [](const Op& op) {
@@ -531,6 +560,8 @@ Schema make_pointwise() {
 PL_REGISTER_OP(make_pointwise);
 
 }  // namespace
+
+Arithmetic arithmetic_of(const Op& op) { return arithmetic_of(op, op.out().dtype); }
 
 const char* name_of(Function function) { return kInfo[size_t(function)].name; }
 int arity_of(Function function) { return kInfo[size_t(function)].arity; }
@@ -553,7 +584,7 @@ Program parse(std::string_view name, std::string_view expressions, std::string_v
 Program program_of(const Op& op) {
   const bool reduces = !op.attributes.is_none(attr::reductions);
   return parse(op.schema->name, op.attributes[attr::expressions], reduces ? op.attributes[attr::reductions] : "",
-               int(op.inputs.size()), int(op.attributes[attr::scalars].size()), arithmetic_of(op, op.out().dtype));
+               int(op.inputs.size()), int(op.attributes[attr::scalars].size()), arithmetic_of(op));
 }
 
 }  // namespace pl::pointwise

@@ -23,7 +23,7 @@
 // sign isnan max min pow fmod atan2 copysign where(condition, a, b) clip(x, lowest, highest); fabs, fmax, fmin and
 // select are spellings of abs, max, min and where.  max, min and clip propagate NaN.
 //
-// Arithmetic is in f32 when a tensor or the result dtype is floating, else in 64-bit integers (s64), where
+// Arithmetic is in f32 when a tensor or the result dtype is floating, or the attribute `arithmetic` says so, else in 64-bit integers (s64), where
 // division truncates, a division by zero gives 0 (fmod: the dividend), overflow wraps, and functions of real numbers
 // are refused.
 // Sums of reductions are accumulated in at least the precision of the arithmetic.
@@ -132,6 +132,9 @@ struct Program {
 // Throws Error(invalid_argument).
 Program parse(std::string_view name, std::string_view expressions, std::string_view reductions, int inputs, int scalars,
               Arithmetic arithmetic);
+
+// In which an op's expressions are evaluated.
+Arithmetic arithmetic_of(const Op& op);
 
 // The program of an op of kind `pointwise`, whose attributes infer has completed.
 Program program_of(const Op& op);

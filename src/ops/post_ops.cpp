@@ -35,7 +35,7 @@ std::string known_steps(const Schema& schema) {
 
 // `name`: what the call named the step: post_ops, or activation.
 void check_floats(const Op& op, const PostOp& step, const char* name) {
-  if (is_floating(op.in(0).dtype)) return;
+  if (is_floating(op.in(0).dtype) || op.schema->post_ops.of_reals) return;
   fail(Code::unsupported, op.schema->name, ": ", op.schema->input_parameter(0).name, " has dtype ",
        name_of(op.in(0).dtype), ", expected one of ", dtypes::floats.str(), " with ", name, "=", step.str());
 }

@@ -28,6 +28,13 @@ void infer_dequantize(Op& op) {
   add_output(op);
 }
 
+// Scales for each index of a dimension do not lie as the op `pointwise` broadcasts.
+ElementExpression expression(const Op& op) {
+  const bool single = op.in(1).elements() == 1 && op.in(1).dtype == DType::f32;
+  if (!single || op.in(0).dtype == DType::s32) return {};
+  return {quantizing_expression(op), {}, true};
+}
+
 Schema quantize_linear() {
   Schema schema("quantize_linear", "quantize_linear",
                 "Floats as integers of 8 bits.\n\n"
@@ -44,6 +51,7 @@ Schema quantize_linear() {
       .result(Result("y").named_by(attr::dtype, dtypes::bytes).like("zero_point").of(DType::u8).shaped("x"));
   restrict_zero_point(schema, "zero_point");
   schema.infer = infer_quantize;
+  schema.expression = expression;
   return schema;
 }
 
@@ -61,6 +69,7 @@ Schema dequantize_linear() {
       .attribute(attr::axis, int64_t(1), "the dimension that scales are given for")
       .result(Result("y").like("scale").shaped("x"));
   schema.infer = infer_dequantize;
+  schema.expression = expression;
   return schema;
 }
 
@@ -68,4 +77,11 @@ PL_REGISTER_OP(quantize_linear);
 PL_REGISTER_OP(dequantize_linear);
 
 }  // namespace
+
+std::string quantizing_expression(const Op& op) {
+  if (op.schema->kind == "dequantize_linear") return op.has(2) ? "y0 = (x0 - x2) * x1" : "y0 = x0 * x1";
+  const char* limits = op.out().dtype == DType::u8 ? ", 0, 255)" : ", -128, 127)";
+  return concat("y0 = clip(round(x0 / x1)", op.has(2) ? " + x2" : "", limits);
+}
+
 }  // namespace pl

@@ -1,6 +1,7 @@
 // qlinear_conv, conv_integer, qlinear_matmul and matmul_integer.
 #include "ops/quantized.h"
 
+#include "ops/post_ops.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -42,6 +43,7 @@ void check_quantization(Op& op, int64_t columns, const char* why) {
   const QuantizedInputs in(op);
   for (int i : {in.x_scale, in.y_scale, in.x_zero, in.y_zero}) check_parameter(op, i, 0, "");
   for (int i : {in.weight_scale, in.weight_zero}) check_parameter(op, i, columns, why);
+  if (in.bias >= 0) check_shape(op, in.bias, {columns}, why);
   if (in.scaled()) op.attributes.set(attr::dtype, std::string(name_of(result_dtype(op, 0))));
 }
 
@@ -58,7 +60,6 @@ void infer_conv(Op& op) {
   op.attributes.set(attr::spatial, int64_t(spatial));
   const Dims output = convolved_shape(op, spatial);
   check_quantization(op, output[1], "weight.oc");
-  if (const int bias = QuantizedInputs(op).bias; bias >= 0) check_shape(op, bias, {output[1]}, "weight.oc");
   add_output(op, output);
 }
 
@@ -92,6 +93,11 @@ double matmul_flops(const Op& op) {
   return 2.0 * double(op.out().elements()) * double(op.in(0).shape[op.in(0).rank() - 1]);
 }
 
+void take_real_post_ops(Schema& schema) {
+  take_post_ops(schema);
+  schema.post_ops.of_reals = true;
+}
+
 Schema& add_window(Schema& schema) {
   return schema.attribute(attr::stride, int64_t(1), "1 step, or one for each spatial dimension")
       .attribute(
@@ -110,8 +116,9 @@ constexpr const char* kRounding =
 Schema qlinear_conv() {
   Schema schema("qlinear_conv", "quantized_conv",
                 concat("Convolution of quantised tensors, in 1 to 3 spatial dimensions.\n\n"
-                       "y = saturate(round((conv(x - x_zero_point, weight - weight_zero_point) + bias) * x_scale * "
-                       "weight_scale / y_scale) + y_zero_point), ",
+                       "r = (conv(x - x_zero_point, weight - weight_zero_point) + bias) * x_scale * weight_scale, with "
+                       "a bias of f32: the sums times the scales, plus bias\n"
+                       "y = saturate(round(post_ops(r) / y_scale) + y_zero_point), ",
                        kRounding,
                        "\n\nReturns (n, oc, sizes) as conv2d does; sums are s32.\n\n"
                        "Source: semantics of ONNX's QLinearConv."));
@@ -133,9 +140,10 @@ Schema qlinear_conv() {
       .like("weight")
       .optional("y_zero_point", "one value, u8 or s8", Role::constant)
       .of(dtypes::bytes)
-      .optional("bias", "(oc), s32, in units of x_scale * weight_scale", Role::constant)
-      .of({DType::s32});
+      .optional("bias", "(oc), s32 in units of x_scale * weight_scale, or f32", Role::constant)
+      .of({DType::s32, DType::f32});
   add_window(schema).attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of x without it");
+  take_real_post_ops(schema);
   add_quantized_result(schema, "x");
   schema.infer = infer_conv;
   schema.flops = conv_flops;
@@ -166,8 +174,9 @@ Schema conv_integer() {
 Schema qlinear_matmul() {
   Schema schema("qlinear_matmul", "quantized_matmul",
                 concat("Matrix product of quantised tensors, leading dimensions broadcast.\n\n"
-                       "y = saturate(round(((a - a_zero_point) @ (b - b_zero_point)) * a_scale * b_scale / y_scale) + "
-                       "y_zero_point), ",
+                       "r = ((a - a_zero_point) @ (b - b_zero_point) + bias) * a_scale * b_scale, with a bias of f32: "
+                       "the sums times the scales, plus bias\n"
+                       "y = saturate(round(post_ops(r) / y_scale) + y_zero_point), ",
                        kRounding,
                        "\n\nReturns (..., m, n); sums are s32.\n\n"
                        "Source: semantics of ONNX's QLinearMatMul."));
@@ -187,7 +196,10 @@ Schema qlinear_matmul() {
       .like("b")
       .optional("y_zero_point", "one value, u8 or s8", Role::constant)
       .of(dtypes::bytes)
+      .optional("bias", "(n), s32 in units of a_scale * b_scale, or f32", Role::constant)
+      .of({DType::s32, DType::f32})
       .attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of a without it");
+  take_real_post_ops(schema);
   add_quantized_result(schema, "a");
   schema.infer = infer_matmul;
   schema.flops = matmul_flops;

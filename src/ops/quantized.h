@@ -16,6 +16,9 @@ struct QuantizedInputs {
   bool scaled() const { return y_scale >= 0; }
 };
 
+// quantize_linear and dequantize_linear as a statement of the op `pointwise`, with scale and zero point as x1 and x2.
+std::string quantizing_expression(const Op& op);
+
 // Where the attribute `dtype` is given, the zero point of the result has it.
 void restrict_zero_point(Schema& schema, const char* input);
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .case import X4, Case, into, normal, positive, post_ops
@@ -101,6 +103,42 @@ add(
     name="functions that few use",
     expressions="y0 = erfc(x0) + lgamma(x1); y1 = fmod(x0, x1) - atan2(x0, x1); y2 = copysign(x1, x0); "
     "y3 = lgamma(x0 - 0.1)",
+)
+
+
+def _stored(torch: Any, y: Any, dtype: str) -> Any:
+    """Rounded to the even integer and saturated, where that is an integer's dtype."""
+    if dtype[0] == "f":
+        return y
+    low, high, to = (0, 255, torch.uint8) if dtype == "u8" else (-128, 127, torch.int8)
+    return y.round().clamp(low, high).to(to)
+
+
+for _given, _made in ((np.uint8, "u8"), (np.int8, "u8"), (np.uint8, "s8"), (np.int8, "f32"), (np.uint8, "f16")):
+    add(  # over 2048 elements the host takes a table
+        "pointwise",
+        lambda rng, d=_given: [rng.integers(np.iinfo(d).min, np.iinfo(d).max + 1, (3, 19, 7, 11)).astype(d)],
+        lambda torch, f, t, a: _stored(torch, f.silu((t[0].double() - 100) * 0.06) / 0.05 + 7.25, a["dtype"]),
+        variadic=True,
+        expressions="v = (x0 - s0) * s1; y0 = v * sigmoid(v) / 0.05 + 7.25",
+        scalars=[100, 0.06],
+        dtype=_made,
+        arithmetic="f32",
+        name=f"a table of {_given.__name__}",
+        **({"tolerance": 1e-3} if _made == "f16" else {}),
+    )
+add(
+    "pointwise",
+    lambda rng: [rng.integers(0, 256, (2, 19, 7, 11)).astype("u1"), rng.integers(-128, 128, (19, 1, 1)).astype("i1")],
+    lambda torch, f, t, a: _stored(
+        torch, ((((t[0].double() - 3) * 0.02 + (t[1].double() + 5) * 0.031) / 0.041).round() + 9).clamp(0, 255), "u8"
+    ),
+    variadic=True,
+    name="quantised tensors",
+    expressions="y0 = clip(round(((x0 - 3) * s0 + (x1 + 5) * s1) / 0.041) + 9, 0, 255)",
+    scalars=[0.02, 0.031],
+    dtype="u8",
+    arithmetic="f32",
 )
 add(
     "pointwise",

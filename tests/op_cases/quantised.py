@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import X4, Case, into, positive
+from .case import X4, Case, into, positive, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -24,7 +24,8 @@ def quantized(
 ) -> None:
     """A case of qlinear_conv, conv_integer, qlinear_matmul or matmul_integer.
 
-    `names` are those of the optional tensors; "each" among them asks for one weight scale (and zero point) a column.
+    `names` are those of the optional tensors; "each" among them asks for one weight scale (and zero point) a column,
+    "real" for a bias of f32.
     """
     conv, linear = "conv" in op, op.startswith("qlinear")
     known = [*(QCONV if conv else QMATMUL), "bias"]
@@ -34,6 +35,8 @@ def quantized(
     columns = shapes[1][0 if conv else -1]
 
     def values(rng: np.random.Generator, name: str) -> np.ndarray:
+        if name == "bias" and "real" in names:
+            return rng.uniform(-9, 9, columns).astype(np.float32)
         if name == "bias":
             return rng.integers(-3000, 3000, columns).astype(np.int32)
         part = 2 if name.startswith("y_") else 0 if name == known[0] or name.startswith(known[0] + "_") else 1
@@ -53,18 +56,17 @@ def quantized(
         shape = (-1,) + (1,) * (t[1].dim() - 1) if conv else (-1,)
         x = t[0].double() - _vector(torch, g, known[0] + "_zero_point", 0)
         weight = t[1].double() - _vector(torch, g, known[1] + "_zero_point", 0).reshape(shape)
-        own = {name: value for name, value in a.items() if name != "dtype"}
-        if conv:
-            function = getattr(f, f"conv{x.dim() - 2}d")
-            sums = function(x, weight, g["bias"].double() if "bias" in g else None, **own)
-            shape = (-1,) + (1,) * (x.dim() - 2)
-        else:
-            sums = x @ weight
+        own = {name: value for name, value in a.items() if name not in ("dtype", "post_ops")}
+        shape = (-1,) + (1,) * (x.dim() - 2) if conv else (-1,)
+        sums = getattr(f, f"conv{x.dim() - 2}d")(x, weight, **own) if conv else x @ weight
         if not linear:
             return sums.to(torch.int32)
         scales = [_vector(torch, g, known[i] + "_scale", 1) for i in (0, 1)]
-        factor = scales[0] * scales[1] / g["y_scale"].double()
-        y = (sums * factor.reshape(shape)).round() + _vector(torch, g, "y_zero_point", 0)
+        bias = _vector(torch, g, "bias", 0).reshape(shape)
+        real = "real" in names
+        y = (sums + (0 if real else bias)) * (scales[0] * scales[1]).reshape(shape) + (bias if real else 0)
+        y = post_ops(f, y, a.get("post_ops", ""), [])
+        y = (y / g["y_scale"].double()).round() + _vector(torch, g, "y_zero_point", 0)
         low, high, dtype = (0, 255, torch.uint8) if dtypes[2] == "u" else (-128, 127, torch.int8)
         return y.clamp(low, high).to(dtype)
 
@@ -80,6 +82,12 @@ quantized("qlinear_conv", "each x_zero_point", _SHAPES[1], "usu", groups=2, dila
 quantized("qlinear_conv", "bias each x_zero_point y_zero_point", _SHAPES[2], "usu", groups=16, padding=1)
 quantized("qlinear_conv", "", ((1, 3, 4, 5, 6), (5, 3, 2, 2, 2)), "usu")
 quantized("qlinear_conv", "", _SHAPES[0], "uss", dtype="s8")
+quantized("qlinear_conv", "bias real each x_zero_point y_zero_point", _SHAPES[0], "usu", padding=1)
+for _steps in ("relu", "leaky_relu(0.2), scale(0.5)", "clip(-2, 3)", "scale(0.05), silu"):
+    quantized("qlinear_conv", "bias each x_zero_point y_zero_point", _SHAPES[0], "usu", padding=1, post_ops=_steps)
+    quantized("qlinear_conv", "bias real y_zero_point", _SHAPES[2], "sss", groups=16, post_ops=_steps)
+    quantized("qlinear_matmul", "bias each a_zero_point y_zero_point", ((5, 17), (17, 24)), "usu", post_ops=_steps)
+    quantized("qlinear_matmul", "bias real", ((2, 3, 9, 16), (16, 7)), "sss", post_ops=_steps)
 quantized("conv_integer", "x_zero_point", _SHAPES[0], "us-", padding=1)
 quantized("conv_integer", "", _SHAPES[2], "ss-", groups=16)
 quantized("conv_integer", "x_zero_point weight_zero_point each", _SHAPES[0], "uu-", stride=2)

@@ -1,21 +1,11 @@
 // fuse_longer_post_ops: a function, a sum or a product of two tensors behind an op's post-ops, in an order that not all
 // kernels take, becomes one more of them, where a kernel of the device costs less with it than the ops cost apart.
-#include <limits>
-
-#include "dispatch/catalog.h"
-#include "dispatch/context.h"
+#include "graph/passes/costs.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/post_op_fusion.h"
 
 namespace pl::passes {
 namespace {
-
-// What the fastest way of an op costs on a device; infinite where there is none.
-double cost_of(Context& context, Device& device, const Op& op) {
-  const EntryRef entry = context.catalog().entry(op, device);
-  context.catalog().measure(*entry, Tuning::off);  // estimates
-  return context.catalog().best_ms(*entry).value_or(std::numeric_limits<double>::infinity());
-}
 
 bool costs_less(Rewriter& rewriter, size_t index, const Fused& fused, Context& context, Device& device) {
   const PostOps list = list_of(rewriter, fused);

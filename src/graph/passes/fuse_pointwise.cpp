@@ -1,10 +1,11 @@
 // fuse_pointwise: elementwise ops that follow each other become one `pointwise` op.
 //
-// An op takes in the maker of an input where nothing else uses that value, both have one shape, and both say what they
-// compute (Schema::expression); and so on, until it finds no more.
+// An op takes in the maker of an input where nothing else uses that value, or it is a dequantised tensor, both have one
+// shape, and both say what they compute (Schema::expression); and so on, until it finds no more.
 #include <algorithm>
 #include <cmath>
 
+#include "graph/named_ops.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "ops/gradient.h"
@@ -24,19 +25,24 @@ struct Element {
   std::vector<ValueId> inputs;
 };
 
-bool has_real_values(const TensorDesc& desc) { return is_floating(desc.dtype) || desc.dtype == DType::boolean; }
+bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::s8; }
 
 // What a node computes for each element of its one result, in f32.
 std::optional<Element> element_of(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  if (node.outputs.size() != 1 || !has_real_values(rewriter.desc(node.outputs[0]))) return std::nullopt;
-  Element element;
-  element.inputs = rewriter.inputs(node);
-  for (ValueId id : element.inputs)  // f32 does not hold all integers
-    if (id == kNoValue || !has_real_values(rewriter.desc(id))) return std::nullopt;
-  if (!node.schema->expression) return std::nullopt;
+  if (node.outputs.size() != 1 || !node.schema->expression) return std::nullopt;
   ElementExpression expression = node.schema->expression(rewriter.op(index));
   if (expression.text.empty()) return std::nullopt;
+  const auto is_real = [&](ValueId id) {  // f32 does not hold all integers
+    const DType dtype = rewriter.desc(id).dtype;
+    return is_floating(dtype) || dtype == DType::boolean || (expression.of_bytes && is_byte(dtype));
+  };
+  Element element;
+  element.inputs = rewriter.inputs(node);
+  while (!element.inputs.empty() && element.inputs.back() == kNoValue) element.inputs.pop_back();
+  if (!is_real(node.outputs[0])) return std::nullopt;
+  for (ValueId id : element.inputs)
+    if (id == kNoValue || !is_real(id)) return std::nullopt;
   element.program = pointwise::parse(node.schema->name, expression.text, "", int(element.inputs.size()),
                                      int(expression.scalars.size()), pointwise::Arithmetic::f32);
   element.scalars = std::move(expression.scalars);
@@ -64,12 +70,10 @@ class Joined {
   bool fits(const TensorDesc& result) const {
     // Where all were numbers no input is left: fold_constants computes those.
     if (inputs_.empty() || inputs_.size() > kMostInputs || nodes_ > kMostNodes) return false;
-    bool floating = is_floating(result.dtype);
     std::vector<bool> reached(size_t(result.rank()), false);
     int rank = 0;
     for (ValueId id : inputs_) {
       const Dims& shape = rewriter_.shape(id);
-      floating = floating || is_floating(rewriter_.desc(id).dtype);
       rank = std::max(rank, shape.size());
       for (int d = 0; d < shape.size(); ++d) {
         const int at = result.rank() - shape.size() + d;
@@ -77,13 +81,17 @@ class Joined {
       }
     }
     // Numbers are no inputs any more, and their dimensions of size 1 are gone.
-    return floating && rank == result.rank() && std::find(reached.begin(), reached.end(), false) == reached.end();
+    return rank == result.rank() && std::find(reached.begin(), reached.end(), false) == reached.end();
   }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   Attributes attributes(const std::string& result, DType dtype) {
     statements_.result(0, result);
-    return Attributes{
+    Attributes attributes{
         {attr::expressions, statements_.text()}, {attr::scalars, scalars_}, {attr::dtype, std::string(name_of(dtype))}};
+    const auto is_float = [&](ValueId id) { return is_floating(rewriter_.desc(id).dtype); };
+    if (!is_floating(dtype) && std::none_of(inputs_.begin(), inputs_.end(), is_float))
+      attributes.set(attr::arithmetic, std::string("f32"));
+    return attributes;
   }
 
  private:
@@ -126,6 +134,8 @@ bool may_take(Rewriter& rewriter, const Node& node, ValueId id) {
   if (is_rounded(rewriter, rewriter.node(size_t(maker)), id)) return false;
   const Schema& schema = *rewriter.node(size_t(maker)).schema;
   if (!schema.expression) return false;
+  // What others read as well is computed again where its integers are a quarter of what is read else.
+  if (is_dequantize(rewriter.node(size_t(maker)))) return true;
   const std::vector<ValueId> inputs = rewriter.inputs(node);
   return rewriter.uses(id) == std::count(inputs.begin(), inputs.end(), id);
 }

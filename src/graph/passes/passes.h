@@ -23,8 +23,10 @@ Pass join_linear(Device* device, PackedConstants* constants);
 Pass join_parts();
 Pass merge_equal();
 Pass merge_views();
+Pass move_quantize();
 Pass move_views();
 Pass nest_concats();
+Pass quantize_products(Device* device);  // null: for its name alone
 Pass recognise_activation();
 Pass recognise_attention();
 Pass recognise_channel_shuffle();

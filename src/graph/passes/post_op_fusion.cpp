@@ -29,7 +29,8 @@ int taker(const Rewriter& rewriter, ValueId y) {
   const int before = rewriter.sole_maker(y);
   if (before < 0) return -1;
   const Node& node = rewriter.node(size_t(before));
-  return takes_post_ops(*node.schema) && node.outputs[0] == y ? before : -1;
+  const bool takes = takes_post_ops(*node.schema) && !node.schema->post_ops.of_reals;
+  return takes && node.outputs[0] == y ? before : -1;
 }
 
 // Makes node `before` do the steps, in place of node `index`, which takes its place: there all inputs exist.  A node of

@@ -1,11 +1,15 @@
 // Convolutions and products of integers of 8 bits, as int8 primitives.
 //
-// The three scales of a quantised product become one factor for each output channel, given to the primitive as the
-// scales of the weights; the bias, which is in units of the sums, is scaled alike.  As scales and zero points are
-// tensors, they are read at each run: a few numbers for each channel, written to the workspace behind the scratchpad.
+// The scales of a quantised product become one factor for each output channel, given to the primitive as the scales of
+// the weights.  The scale of y is among them, and the bias is in its units, unless post-ops stand between that need
+// real numbers: then it is the primitive's scale of dst.  As scales and zero points are tensors, they are read at each
+// run: a few numbers for each channel, written to the workspace behind the scratchpad.
+#include <algorithm>
 #include <cstring>
 #include <set>
 
+#include "ops/activation.h"
+#include "ops/post_ops.h"
 #include "ops/quantized.h"
 #include "providers/onednn/candidates.h"
 #include "providers/onednn/faults.h"
@@ -17,15 +21,28 @@ namespace {
 constexpr size_t kLine = 64;  // bytes; the parts of the workspace start at cache lines
 size_t whole_lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
+// Whether post-ops of y's integers are as good as those of the real numbers that they stand for.
+bool commute_with_scales(const PostOps& list) {
+  return std::all_of(list.begin(), list.end(), [](const PostOp& step) {
+    return step.kind == PostOp::Kind::scale ||
+           (step.kind == PostOp::Kind::function && find_unary_function(step.name)->is(unary::kScales));
+  });
+}
+
 // What is written to the workspace before the primitive runs, each at its offset in bytes.
 struct Parameters {
   QuantizedInputs in;
   std::vector<TensorDesc> inputs;
   int64_t columns = 0;  // output channels
-  size_t factors = 0, bias = 0, x_zero = 0, y_zero = 0, end = 0;
+  bool reals = false;   // the primitive's post-ops get real numbers
+  size_t factors = 0, bias = 0, y_scale = 0, x_zero = 0, y_zero = 0, end = 0;
 
   Parameters(const Op& op, int64_t columns, size_t scratchpad)
-      : in(op), inputs(op.inputs), columns(columns), end(whole_lines(scratchpad)) {
+      : in(op),
+        inputs(op.inputs),
+        columns(columns),
+        reals(in.scaled() && !commute_with_scales(post_ops_of(op))),
+        end(whole_lines(scratchpad)) {
     const auto take = [&](bool needed, size_t bytes) {
       const size_t begin = end;
       if (needed) end += whole_lines(bytes);
@@ -33,6 +50,7 @@ struct Parameters {
     };
     factors = take(in.scaled(), size_t(columns) * sizeof(float));
     bias = take(in.bias >= 0, size_t(columns) * sizeof(float));
+    y_scale = take(reals, sizeof(float));
     x_zero = take(in.x_zero >= 0, sizeof(int32_t));
     y_zero = take(in.y_zero >= 0, sizeof(int32_t));
   }
@@ -49,14 +67,18 @@ struct Parameters {
     const auto floats = [&](int i) { return static_cast<const float*>(arguments.inputs[i]->host()); };
     if (in.scaled()) {
       float* factor = reinterpret_cast<float*>(base + factors);
-      const float common = *floats(in.x_scale) / *floats(in.y_scale);
+      const float unit = reals ? 1 : *floats(in.y_scale), common = *floats(in.x_scale) / unit;
+      if (reals) *reinterpret_cast<float*>(base + y_scale) = *floats(in.y_scale);
       const float* each = floats(in.weight_scale);
       const bool single = inputs[size_t(in.weight_scale)].elements() == 1;
       for (int64_t j = 0; j < columns; ++j) factor[j] = common * each[single ? 0 : j];
       if (in.bias >= 0) {
-        const int32_t* from = static_cast<const int32_t*>(arguments.inputs[in.bias]->host());
+        const void* from = arguments.inputs[in.bias]->host();
+        const bool sums = inputs[size_t(in.bias)].dtype == DType::s32;
         float* to = reinterpret_cast<float*>(base + bias);
-        for (int64_t j = 0; j < columns; ++j) to[j] = float(from[j]) * factor[j];
+        for (int64_t j = 0; j < columns; ++j)
+          to[j] = sums ? float(static_cast<const int32_t*>(from)[j]) * factor[j]
+                       : static_cast<const float*>(from)[j] / unit;
       }
     }
     for (const auto& [i, offset] : {std::pair(in.x_zero, x_zero), std::pair(in.y_zero, y_zero)})
@@ -102,13 +124,16 @@ struct Question {
   int64_t columns;
   MemoryDesc plain_weight;  // as it lies: input 1, plain
   TensorDesc x, y;
-  bool packs;  // the weight may be brought into the primitive's own form
+  bool packs;               // the weight may be brought into the primitive's own form
+  const char* suffix = "";  // of the implementations' names
   int added = 0;
 
   // Attributes with the run-time parameters the op has; `mask` of the scales.
   void set_parameters(dnnl_primitive_attr_t attributes, int mask) const {
     const QuantizedInputs in(op);
     if (in.scaled()) expect_success(dnnl_primitive_attr_set_scales_mask(attributes, DNNL_ARG_WEIGHTS, mask), "scales");
+    if (Parameters(op, columns, 0).reals)
+      expect_success(dnnl_primitive_attr_set_scales_mask(attributes, DNNL_ARG_DST, 0), "scales");
     if (in.x_zero >= 0)
       expect_success(dnnl_primitive_attr_set_zero_points_mask(attributes, DNNL_ARG_SRC, 0), "zero points");
     if (in.y_zero >= 0)
@@ -146,13 +171,14 @@ struct Question {
 
     Candidate candidate;
     candidate.provider = "onednn";
-    candidate.implementation = "int8:" + name;
+    candidate.implementation = concat("int8:", name, suffix);
     for (const TensorDesc& tensor : op.inputs)
       candidate.inputs.push_back(tensor.present ? TensorDesc::dense(tensor.dtype, tensor.shape) : tensor);
     candidate.inputs[0] = x;
     candidate.outputs = {y};
     candidate.workspace_bytes = parameters.end;
-    candidate.efficiency = 0.7;
+    candidate.flops = op.schema->flops(op) / 4;  // an instruction has four times the products of one of f32
+    candidate.efficiency = name.find("gemm") == std::string::npos ? 0.7 : 0.35;
 
     using Source = Argument::Source;
     std::vector<Argument> arguments{{DNNL_ARG_SRC, Source::input, 0, 0, share(md(DNNL_ARG_SRC))},
@@ -163,13 +189,17 @@ struct Question {
     };
     const MemoryDesc per_column = plain_md(dnnl_f32, {columns}), single = plain_md(dnnl_s32, {1});
     from_workspace(in.scaled(), DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, parameters.factors, per_column);
-    from_workspace(in.bias >= 0, DNNL_ARG_BIAS, parameters.bias, per_column);
+    if (in.bias >= 0)
+      arguments.push_back({DNNL_ARG_BIAS, Source::workspace, 0, parameters.bias, share(md(DNNL_ARG_BIAS))});
+    from_workspace(parameters.reals, DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, parameters.y_scale, plain_md(dnnl_f32, {1}));
     from_workspace(in.x_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, parameters.x_zero, single);
     from_workspace(in.y_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, parameters.y_zero, single);
     if (scratch_bytes) arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(scratchpad)});
 
     const const_dnnl_memory_desc_t weight = md(DNNL_ARG_WEIGHTS);
-    if (!dnnl_memory_desc_equal(weight, plain_weight.get())) {
+    if (dnnl_memory_desc_equal(weight, plain_weight.get())) {
+      if (*suffix) return;  // listed already
+    } else {
       if (!packs) return;
       pack_weight(candidate, weight);
     }
@@ -225,6 +255,10 @@ bool accept(const Op& op, CandidateList& out) {
     refuse(op, out, "oneDNN takes s8 weights only");
     return false;
   }
+  if (!PrimitiveAttributes().post_ops_of(op)) {
+    refuse(op, out, concat("oneDNN has not all of ", to_text(post_ops_of(op))));
+    return false;
+  }
   return true;
 }
 
@@ -251,6 +285,7 @@ void list_conv(const Op& op, CandidateList& out) {
     if (!x || !y) continue;
     Question question{op, out, columns, plain_md(dnnl_s8, sizes), x.desc, y.desc, true};
     PrimitiveAttributes options;
+    options.post_ops_of(op);
     const dnnl_primitive_attr_t attributes = options.attributes();
     question.set_parameters(attributes, groups > 1 ? 3 : 1);
     dnnl_primitive_desc_t pd = nullptr;
@@ -276,22 +311,33 @@ void list_matmul(const Op& op, CandidateList& out) {
   while (a.size() < y.size()) a.insert(a.begin(), 1);
   while (b.size() < y.size()) b.insert(b.begin(), 1);
   const MemoryDesc a_md = plain_md(to_dnnl(op.in(0).dtype), a), y_md = plain_md(to_dnnl(op.out().dtype), y);
-  const MemoryDesc b_md = plain_md(dnnl_s8, b);
-  Question question{op,
-                    out,
-                    columns,
-                    plain_md(dnnl_s8, b),
-                    TensorDesc::dense(op.in(0).dtype, op.in(0).shape),
-                    TensorDesc::dense(op.out().dtype, op.out().shape),
-                    false};
-  PrimitiveAttributes options;
-  const dnnl_primitive_attr_t attributes = options.attributes();
-  question.set_parameters(attributes, 1 << (y.size() - 1));
-  dnnl_primitive_desc_t pd = nullptr;
-  if (dnnl_matmul_primitive_desc_create(&pd, cpu_engine(), a_md.get(), b_md.get(), nullptr, y_md.get(), attributes) ==
-      dnnl_success)
-    question.walk(pd);
-  report(op, out, question.added);
+  std::vector<int64_t> bias(y.size(), 1);
+  bias.back() = columns;
+  const MemoryDesc bias_md = QuantizedInputs(op).bias >= 0 ? plain_md(dnnl_f32, bias) : nullptr;
+  int added = 0;
+  // As b lies, and, one matrix that may be a constant, as the primitive wants it.
+  for (bool packs : {false, true}) {
+    if (packs && op.in(1).rank() > 2) continue;
+    const MemoryDesc b_md = packs ? any_md(dnnl_s8, b) : plain_md(dnnl_s8, b);
+    Question question{op,
+                      out,
+                      columns,
+                      plain_md(dnnl_s8, b),
+                      TensorDesc::dense(op.in(0).dtype, op.in(0).shape),
+                      TensorDesc::dense(op.out().dtype, op.out().shape),
+                      packs,
+                      packs ? ":packed" : ""};
+    PrimitiveAttributes options;
+    options.post_ops_of(op);
+    const dnnl_primitive_attr_t attributes = options.attributes();
+    question.set_parameters(attributes, 1 << (y.size() - 1));
+    dnnl_primitive_desc_t pd = nullptr;
+    if (dnnl_matmul_primitive_desc_create(&pd, cpu_engine(), a_md.get(), b_md.get(), bias_md.get(), y_md.get(),
+                                          attributes) == dnnl_success)
+      question.walk(pd);
+    added += question.added;
+  }
+  report(op, out, added);
 }
 
 PL_ONEDNN_KIND("quantized_conv", list_conv);

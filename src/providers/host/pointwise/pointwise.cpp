@@ -1,232 +1,25 @@
 // Kind pointwise: the program of an expression, evaluated over blocks of elements.
 //
-// Each node of the program is one vector loop over a block; node values live in buffers that are used again as soon
-// as no later node needs them.  Reductions accumulate block by block, floats in double.
+// Reductions accumulate block by block, floats in double.  A function of one tensor of 8 bits is a table.
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "ops/pointwise.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/split_walk.h"
-#include "providers/host/pointwise/functions.h"
-#include "providers/host/pointwise/vector_math.h"
+#include "providers/host/pointwise/evaluator.h"
 #include "providers/host/reduce/reduction_functions.h"
 
 namespace pl::host {
 namespace {
 
 using pointwise::Arithmetic;
-using pointwise::Code;
-using pointwise::Function;
-using pointwise::Node;
 using pointwise::Program;
 using pointwise::Reduction;
-
-PL_VECTORISED void where_run(const float* c, const float* a, const float* b, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = c[i] != 0.0f ? a[i] : b[i];
-}
-PL_VECTORISED void where_run(const int64_t* c, const int64_t* a, const int64_t* b, int64_t* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = c[i] != 0 ? a[i] : b[i];
-}
-PL_VECTORISED void expm1_run(const float* x, float* y, int64_t n, double, double) {
-  for (int64_t i = 0; i < n; ++i) y[i] = math::expm1(x[i]);
-}
-PL_VECTORISED void log1p_run(const float* x, float* y, int64_t n, double, double) {
-  for (int64_t i = 0; i < n; ++i) y[i] = math::log1p(x[i]);
-}
-// Functions that networks hardly use, one element at a time.
-void erfc_run(const float* x, float* y, int64_t n, double, double) {
-  for (int64_t i = 0; i < n; ++i) y[i] = std::erfc(x[i]);
-}
-// std::lgamma also writes its sign to a variable that threads share.
-void lgamma_run(const float* x, float* y, int64_t n, double, double) {
-  int sign = 0;
-  for (int64_t i = 0; i < n; ++i) y[i] = lgammaf_r(x[i], &sign);
-}
-PL_VECTORISED void isnan_run(const float* x, float* y, int64_t n, double, double) {
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] != x[i] ? 1.0f : 0.0f;
-}
-void isnan_run(const int64_t*, int64_t* y, int64_t n, double, double) { std::fill(y, y + n, 0); }
-
-// The names under which functions.h has these functions; null for those it has not.
-const char* table_name(Function function) {
-  switch (function) {
-    case Function::negate: return "neg";
-    case Function::logical_not: return "logical_not";
-    case Function::exp: return "exp";
-    case Function::log: return "log";
-    case Function::sqrt: return "sqrt";
-    case Function::rsqrt: return "rsqrt";
-    case Function::tanh: return "tanh";
-    case Function::sigmoid: return "sigmoid";
-    case Function::erf: return "erf";
-    case Function::sin: return "sin";
-    case Function::cos: return "cos";
-    case Function::floor: return "floor";
-    case Function::ceil: return "ceil";
-    case Function::round: return "round";
-    case Function::abs: return "abs";
-    case Function::sign: return "sign";
-    case Function::add: return "add";
-    case Function::subtract: return "sub";
-    case Function::multiply: return "mul";
-    case Function::divide: return "div";
-    case Function::maximum: return "maximum";
-    case Function::minimum: return "minimum";
-    case Function::power: return "pow";
-    case Function::fmod: return "fmod";
-    case Function::atan2: return "atan2";
-    case Function::copysign: return "copysign";
-    case Function::less: return "lt";
-    case Function::less_equal: return "le";
-    case Function::greater: return "gt";
-    case Function::greater_equal: return "ge";
-    case Function::equal: return "eq";
-    case Function::not_equal: return "ne";
-    case Function::logical_and: return "logical_and";
-    case Function::logical_or: return "logical_or";
-    default: return nullptr;
-  }
-}
-
-template <class T>
-UnaryRun<T> unary_of(Function function) {
-  if (function == Function::isnan) return isnan_run;
-  if constexpr (std::is_same_v<T, float>) {
-    if (function == Function::expm1) return expm1_run;
-    if (function == Function::log1p) return log1p_run;
-    if (function == Function::erfc) return erfc_run;
-    if (function == Function::lgamma) return lgamma_run;
-    return find_float_unary(table_name(function));
-  } else {
-    return find_integer_unary(table_name(function));
-  }
-}
-template <class T>
-BinaryRun<T> binary_of(Function function) {
-  if constexpr (std::is_same_v<T, float>)
-    return find_float_binary(table_name(function));
-  else
-    return find_integer_binary(table_name(function));
-}
-
-// A node as an instruction on block buffers.  Constants and scalars are buffers of one value, read with step 0.
-template <class T>
-struct Instruction {
-  Function function;
-  UnaryRun<T> unary = nullptr;
-  BinaryRun<T> binary = nullptr;
-  int arguments[3] = {-1, -1, -1};  // values
-  int value = 0;                    // the node itself
-};
-
-// A code ready to run on blocks of up to kChunk elements.
-template <class T>
-class Evaluator {
- public:
-  Evaluator() = default;
-  Evaluator(const Code& code, const std::vector<double>& scalars, int64_t count) : results_(code.results) {
-    const size_t nodes = code.nodes.size();
-    std::vector<size_t> last_use(nodes, 0);
-    for (size_t i = 0; i < nodes; ++i)
-      for (int argument : code.nodes[i].arguments)
-        if (argument >= 0) last_use[size_t(argument)] = i;
-    for (int result : code.results) last_use[size_t(result)] = nodes;
-    slots_.assign(nodes, -1);
-    constants_.assign(nodes, T(0));
-    inputs_.assign(nodes, -1);
-    std::vector<int> free;
-    for (size_t i = 0; i < nodes; ++i) {
-      const Node& node = code.nodes[i];
-      if (node.function == Function::constant) constants_[i] = T(node.constant);
-      if (node.function == Function::scalar) constants_[i] = T(scalars[size_t(node.index)]);
-      if (node.function == Function::count) constants_[i] = T(count);
-      if (node.function == Function::input || node.function == Function::reduced) inputs_[i] = node.index;
-      if (pointwise::is_leaf(node.function)) continue;
-      // Its own buffer is taken before those of its arguments are given back, so that they differ.
-      if (free.empty()) {
-        slots_[i] = buffers_++;
-      } else {
-        slots_[i] = free.back();
-        free.pop_back();
-      }
-      for (int k = 0; k < 3; ++k) {
-        const int argument = node.arguments[k];
-        if (argument < 0 || slots_[size_t(argument)] < 0 || last_use[size_t(argument)] != i) continue;
-        bool seen = false;
-        for (int j = 0; j < k; ++j) seen |= node.arguments[j] == argument;
-        if (!seen) free.push_back(slots_[size_t(argument)]);
-      }
-      Instruction<T> instruction;
-      instruction.function = node.function;
-      instruction.value = int(i);
-      std::copy(node.arguments, node.arguments + 3, instruction.arguments);
-      const int arity = pointwise::arity_of(node.function);
-      if (arity == 1) instruction.unary = unary_of<T>(node.function);
-      if (arity == 2) instruction.binary = binary_of<T>(node.function);
-      instructions_.push_back(instruction);
-    }
-  }
-
-  int buffers() const { return buffers_; }
-
-  // `inputs[k]` holds n values, or with step 0 one.  `scratch` holds buffers() * kChunk values, and three blocks more.
-  void run(const T* const* inputs, const int64_t* steps, int64_t n, T* scratch) const {
-    T* spare = scratch + int64_t(buffers_) * kChunk;
-    for (const Instruction<T>& instruction : instructions_) {
-      const T* values[3] = {};
-      int64_t value_steps[3] = {};
-      for (int k = 0; k < 3 && instruction.arguments[k] >= 0; ++k)
-        values[k] = value(instruction.arguments[k], inputs, steps, scratch, value_steps[k]);
-      T* target = scratch + int64_t(slots_[size_t(instruction.value)]) * kChunk;
-      if (instruction.binary) {
-        instruction.binary(values[0], value_steps[0], values[1], value_steps[1], target, n);
-        continue;
-      }
-      const int arity = pointwise::arity_of(instruction.function);
-      for (int k = 0; k < arity; ++k)
-        if (value_steps[k] == 0) {
-          std::fill(spare + k * kChunk, spare + k * kChunk + n, *values[k]);
-          values[k] = spare + k * kChunk;
-        }
-      if (instruction.unary) {
-        instruction.unary(values[0], target, n, 0, 0);
-      } else if (instruction.function == Function::where) {
-        where_run(values[0], values[1], values[2], target, n);
-      } else {  // clip
-        binary_of<T>(Function::maximum)(values[0], 1, values[1], 1, target, n);
-        binary_of<T>(Function::minimum)(target, 1, values[2], 1, target, n);
-      }
-    }
-  }
-
-  // The values of output k after run, with their step.
-  const T* result(size_t k, const T* const* inputs, const int64_t* steps, const T* scratch, int64_t& step) const {
-    return value(results_[k], inputs, steps, scratch, step);
-  }
-
- private:
-  const T* value(int node, const T* const* inputs, const int64_t* steps, const T* scratch, int64_t& step) const {
-    const size_t i = size_t(node);
-    if (slots_[i] >= 0) {
-      step = 1;
-      return scratch + int64_t(slots_[i]) * kChunk;
-    }
-    if (inputs_[i] >= 0) {
-      step = steps[inputs_[i]];
-      return inputs[inputs_[i]];
-    }
-    step = 0;
-    return &constants_[i];
-  }
-
-  std::vector<Instruction<T>> instructions_;
-  std::vector<int> results_, slots_, inputs_;  // by node: its buffer, the input it is
-  std::vector<T> constants_;
-  int buffers_ = 0;
-};
 
 // Reads block after block of all inputs of a nest and evaluates.
 template <class T>
@@ -235,7 +28,7 @@ class BlockReader {
   BlockReader(const Evaluator<T>& evaluator, size_t inputs)
       : evaluator_(evaluator),
         blocks_(new T[inputs * size_t(kChunk)]),
-        scratch_(new T[size_t((evaluator.buffers() + 3) * kChunk)]),
+        scratch_(new T[size_t(evaluator.scratch())]),
         pointers_(inputs),
         steps_(inputs) {}
 
@@ -465,6 +258,66 @@ struct ReducingBody {
   }
 };
 
+// A function of one tensor of 8 bits: its results for all that an element can hold.
+struct TableBody {
+  std::vector<char> values;  // 256 of them, in the order of the bytes
+  size_t size;               // bytes of a value
+  std::vector<Nest> nests;   // over the output and the input
+  PaddingZeroer zeroer;
+
+  template <class Value>
+  void run(const void* x, void* y) const {
+    constexpr double kNanoseconds = 0.4;  // of one element on one core
+    Value table[256];
+    std::memcpy(table, values.data(), sizeof table);
+    for (const Nest& nest : nests) {
+      const int64_t y_step = nest.run().stride[0], x_step = nest.run().stride[1];
+      for_each_run(nest, kNanoseconds, [&](const int64_t* offsets, int64_t n) {
+        const uint8_t* from = static_cast<const uint8_t*>(x) + offsets[1];
+        Value* to = static_cast<Value*>(y) + offsets[0];
+        if (x_step == 1 && y_step == 1)
+          for (int64_t i = 0; i < n; ++i) to[i] = table[from[i]];
+        else
+          for (int64_t i = 0; i < n; ++i) to[i * y_step] = table[from[i * x_step]];
+      });
+    }
+    zeroer.run(y);
+  }
+  void operator()(const KernelArguments& arguments) const {
+    switch (size) {
+      case 1: return run<uint8_t>(input(arguments, 0), output(arguments));
+      case 2: return run<uint16_t>(input(arguments, 0), output(arguments));
+      case 4: return run<uint32_t>(input(arguments, 0), output(arguments));
+      default: return run<uint64_t>(input(arguments, 0), output(arguments));
+    }
+  }
+};
+
+bool is_table(const Op& op, const Program& program) {
+  constexpr int64_t kFew = 2048;  // elements, for which making the table costs more than it saves
+  return op.inputs.size() == 1 && size_of(op.in(0).dtype) == 1 && !program.reduces() && program.outputs == 1 &&
+         op.in(0).elements() > kFew;
+}
+
+template <class T>
+std::vector<char> table_of(const Evaluator<T>& evaluator, LoadRun<T> load, StoreRun<T> store, DType to) {
+  uint8_t bytes[256];
+  std::iota(bytes, bytes + 256, uint8_t(0));
+  T values[256];
+  load(bytes, 0, 1, 256, values);
+  const T* inputs[] = {values};
+  const int64_t steps[] = {1};
+  std::vector<T> scratch(size_t(evaluator.scratch()));
+  evaluator.run(inputs, steps, 256, scratch.data());
+  int64_t step = 0;
+  const T* results = evaluator.result(0, inputs, steps, scratch.data(), step);
+  std::vector<T> all(256, *results);
+  if (step) std::copy(results, results + 256, all.begin());
+  std::vector<char> table(256 * size_of(to));
+  store(all.data(), 256, table.data(), 0, 1);
+  return table;
+}
+
 template <class T>
 void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*loader)(DType),
          StoreRun<T> (*storer)(DType)) {
@@ -515,6 +368,16 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
                   });
     // All inputs of a piece are read before its result is written.
     if (!program.reduces() && program.outputs == 1) out.candidates.back().in_place = (1u << inputs.size()) - 1;
+    if (is_table(op, program)) {
+      add_candidate(out, "table", Quality::fast, inputs, outputs, [=] {
+        const DType to = outputs[0].dtype;
+        return TableBody{table_of(Evaluator<T>(program.elements, scalars, 1), loader(inputs[0].dtype), storer(to), to),
+                         size_of(to), with_long_runs(make_nests(space, operands)), PaddingZeroer(outputs[0])};
+      });
+      out.candidates.back().flops = double(op.out().elements());
+      out.candidates.back().efficiency = 1;
+      out.candidates.back().in_place = 1;
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "ops/spatial.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/pointwise/functions.h"
 #include "providers/host/reorder/copy.h"
 
 namespace pl::host {
@@ -26,6 +27,7 @@ struct QuantizedBody {
   std::vector<TensorDesc> inputs;
   TensorDesc y;
   QuantizedInputs in;
+  AppliedPostOps post_ops;
 
   double value(const KernelArguments& arguments, int i, int64_t index, double fallback) const {
     if (i < 0) return fallback;
@@ -52,11 +54,19 @@ struct QuantizedBody {
     return values;
   }
 
-  // The result of a sum that belongs to an output channel or column.
-  double scaled(double sum, double factor, double zero) const { return std::nearbyint(sum * factor) + zero; }
-  double factor(const KernelArguments& arguments, int64_t column) const {
-    return value(arguments, in.x_scale, 0, 1) * value(arguments, in.weight_scale, column, 1) /
-           value(arguments, in.y_scale, 0, 1);
+  // What makes a result of the sums of one output channel or column.
+  struct Column {
+    double factor, sum, real;  // (sums + sum) * factor + real
+  };
+  std::vector<Column> columns_of(const KernelArguments& arguments, int64_t count) const {
+    const bool sums = in.bias >= 0 && inputs[size_t(in.bias)].dtype == DType::s32;
+    std::vector<Column> columns;
+    for (int64_t k = 0; k < count; ++k) {
+      const double bias = value(arguments, in.bias, k, 0);
+      columns.push_back({value(arguments, in.x_scale, 0, 1) * value(arguments, in.weight_scale, k, 1), sums ? bias : 0,
+                         sums ? 0 : bias});
+    }
+    return columns;
   }
 
   // Stores row-major sums; column = index / inner % columns has the scale.
@@ -66,13 +76,20 @@ struct QuantizedBody {
     if (!in.scaled()) {
       CopyNests(y.shape, {y, {}}, {plain, {}}).run(sums.data(), output(arguments));
     } else {
-      std::vector<double> factors;
-      for (int64_t k = 0; k < columns; ++k) factors.push_back(factor(arguments, k));
-      const double zero = value(arguments, in.y_zero, 0, 0);
+      const std::vector<Column> of = columns_of(arguments, columns);
+      const double scale = value(arguments, in.y_scale, 0, 1), zero = value(arguments, in.y_zero, 0, 0);
       std::vector<float> values(sums.size());
       parallel_for(y.elements(), 3, [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k)
-          values[size_t(k)] = float(scaled(double(sums[size_t(k)]), factors[size_t(k / inner % columns)], zero));
+        double reals[kChunk];
+        for (int64_t k = begin; k < end; k += kChunk) {
+          const int64_t n = std::min(kChunk, end - k);
+          for (int64_t i = 0; i < n; ++i) {
+            const Column& column = of[size_t((k + i) / inner % columns)];
+            reals[i] = (double(sums[size_t(k + i)]) + column.sum) * column.factor + column.real;
+          }
+          post_ops.apply(reals, n);
+          for (int64_t i = 0; i < n; ++i) values[size_t(k + i)] = float(std::nearbyint(reals[i] / scale) + zero);
+        }
       });
       CopyNests(y.shape, {y, {}}, {TensorDesc::dense(DType::f32, y.shape), {}}).run(values.data(), output(arguments));
     }
@@ -123,7 +140,6 @@ struct ConvBody : QuantizedBody {
       for (int64_t item = begin; item < end; ++item) {
         const int64_t n = item / oc, o = item % oc;
         int32_t* out = sums.data() + item * out_size;
-        std::fill(out, out + out_size, int32_t(value(arguments, in.bias, o, 0)));
         for (int64_t i = 0; i < group_ic; ++i)
           channel_pair(x.data() + (n * ic + o / group_oc * group_ic + i) * in_size,
                        weight.data() + (o * group_ic + i) * kernel, out);
@@ -155,7 +171,7 @@ struct MatmulBody : QuantizedBody {
 };
 
 QuantizedBody base_of(const Op& op, const Layout& layout) {
-  QuantizedBody base{{}, dense_as(op.out(), layout), QuantizedInputs(op)};
+  QuantizedBody base{{}, dense_as(op.out(), layout), QuantizedInputs(op), AppliedPostOps(op)};
   for (const TensorDesc& desc : op.inputs)
     base.inputs.push_back(base.inputs.empty() ? dense_as(desc, layout) : dense_plain(desc));
   return base;

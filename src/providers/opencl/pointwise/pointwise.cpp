@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ops/post_ops.h"
+#include "ops/quantized.h"
 #include "providers/opencl/pointwise/expressions.h"
 #include "providers/opencl/pointwise/pointwise_kernel.h"
 #include "providers/opencl/reduce/reduce_vectors.h"
@@ -12,14 +13,6 @@
 
 namespace pl::opencl {
 namespace {
-
-using pointwise::Arithmetic;
-
-Arithmetic arithmetic_of(const Op& op) {
-  bool floating = is_floating(op.out().dtype);
-  for (const TensorDesc& input : op.inputs) floating |= is_floating(input.dtype);
-  return floating ? Arithmetic::f32 : Arithmetic::s64;
-}
 
 bool blocks_any(const Layout& layout, const std::vector<bool>& dims) {
   for (int d = 0; d < layout.rank(); ++d)
@@ -70,7 +63,7 @@ void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, co
   Computation computation;
   computation.name = op.schema->name;
   computation.program = pointwise::parse(op.schema->name, what.elements, what.reductions, int(all.size()),
-                                         int(what.scalars.size()), arithmetic_of(op));
+                                         int(what.scalars.size()), pointwise::arithmetic_of(op));
   computation.scalars = what.scalars;
   computation.epilogue = what.epilogue;
   computation.epilogue_alpha = what.alpha;
@@ -122,6 +115,16 @@ void list_pointwise(const Op& op, OpenclDevice& device, CandidateList& out) {
     what.reductions = op.attributes[attr::reductions];
     what.reduced = op.attributes[attr::dim_ints];
   }
+  list_expressions(op, device, out, what);
+}
+
+// With scales for each index of dimension 1, or one.
+void list_quantizing(const Op& op, OpenclDevice& device, CandidateList& out) {
+  Expressions what;
+  what.elements = quantizing_expression(op);
+  what.over = op.in(1).elements() == 1 ? Expressions::Over::scalars_beside : Expressions::Over::per_channel;
+  if (what.over == Expressions::Over::per_channel && op.attributes[attr::axis] != 1)
+    return out.refuse("opencl", concat(op.schema->name, ": axis is ", op.attributes[attr::axis], ", expected 1"));
   list_expressions(op, device, out, what);
 }
 
@@ -242,6 +245,8 @@ void list_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 PL_OPENCL_OP("pointwise", list_pointwise);
+PL_OPENCL_OP("quantize_linear", list_quantizing);
+PL_OPENCL_OP("dequantize_linear", list_quantizing);
 PL_OPENCL_OP("unary", list_unary);
 PL_OPENCL_OP("cast", list_cast);
 PL_OPENCL_OP("binary", list_binary);

@@ -1,0 +1,248 @@
+"""Graphs of quantised tensors, as exporters write them: what stays integers, on which device, with which values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pylayout as pl
+
+Array = NDArray[Any]
+X, Y = (np.float32(0.02), np.uint8(100)), (np.float32(0.0513), np.uint8(117))
+
+
+def draw(*shape: int) -> Array:
+    rng = np.random.default_rng(shape)
+    return rng.integers(0, 256, shape).astype(np.uint8)
+
+
+def weights(*shape: int) -> Array:
+    return np.random.default_rng(shape).integers(-128, 128, shape).astype(np.int8)
+
+
+def scales(count: int) -> Array:
+    return np.random.default_rng(count).uniform(0.001, 0.004, count).astype(np.float32)
+
+
+def real(q: Array, scale: Any, zero: Any = 0) -> Array:
+    return (q.astype(np.float64) - np.float64(zero)) * np.float64(scale)
+
+
+def stored(y: Array, scale: Any, zero: Any) -> Array:
+    info = np.iinfo(np.asarray(zero).dtype)
+    return np.clip(np.round(y / np.float64(scale)) + np.float64(zero), info.min, info.max).astype(info.dtype)
+
+
+class Builder:
+    """Ops of a graph, with scales and zero points as constants."""
+
+    def __init__(self) -> None:
+        self.g = pl.Graph()
+
+    def constant(self, value: Any) -> Any:
+        return self.g.constant(np.asarray(value))
+
+    def given(self, q: Array, by: tuple[Any, Any] = X) -> Any:
+        name = f"x{len(self.g.inputs)}"
+        return self.back(self.g.input(name, q.shape, "u8" if q.dtype == np.uint8 else "s8"), by)
+
+    def back(self, x: Any, by: tuple[Any, Any]) -> Any:
+        return self.g.dequantize_linear(x, *(self.constant(each) for each in by))
+
+    def quantised(self, x: Any, by: tuple[Any, Any] = Y) -> Any:
+        dtype = "u8" if np.asarray(by[1]).dtype == np.uint8 else "s8"
+        return self.g.quantize_linear(x, *(self.constant(each) for each in by), dtype=dtype)
+
+    def weight(self, w: Array, scale: Any, axis: int = 0) -> Any:
+        return self.g.dequantize_linear(self.constant(w), self.constant(scale), axis=axis)
+
+    def plan(self, y: Any, device: str = "cpu", without: str | None = None) -> pl.Plan:
+        self.g.output(y, "y")
+        return pl.compile(self.g, device=device, tune="off", without=without)
+
+
+def ops_in(plan: pl.Plan) -> list[str]:
+    return [step["op"] for step in plan.summary()["steps"] if step["kind"] == "op"]
+
+
+def serves_integers() -> bool:
+    """Whether a kernel of this processor takes integers of 8 bits: those without VNNI have none."""
+    found = pl.query("qlinear_conv", draw(1, 16, 8, 8), weights(16, 16, 3, 3), *[np.float32(1)] * 3, device="cpu")
+    return any(candidate["provider"] == "onednn" for candidate in found["candidates"])
+
+
+def close(made: Array, expected: Array) -> None:
+    """Equal but where f32 and f64 round a value at a half differently."""
+    away = np.abs(made.astype(np.int64) - expected.astype(np.int64))
+    assert made.dtype == expected.dtype and away.max(initial=0) <= 1, away.max()
+    assert (away > 0).mean() < 0.002, (away > 0).mean()
+
+
+def convolved(x: Array, w: Array, bias: Array | None, **attributes: Any) -> Array:
+    torch = pytest.importorskip("torch")
+    given = [torch.from_numpy(each) for each in (x, w)]
+    y = torch.nn.functional.conv2d(*given, None if bias is None else torch.from_numpy(bias), **attributes)
+    made: Array = y.numpy()
+    return made
+
+
+CONVOLUTIONS = {
+    "3x3": ((2, 19, 9, 10), (24, 19, 3, 3), {"padding": 1}),
+    "strided": ((1, 16, 15, 13), (32, 16, 3, 3), {"stride": 2, "padding": 1}),
+    "1x1": ((2, 64, 7, 7), (32, 64, 1, 1), {}),
+    "depthwise": ((1, 32, 14, 14), (32, 1, 3, 3), {"groups": 32, "padding": 1}),
+}
+FUNCTIONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Array], Array]]] = {
+    "none": (lambda g, y: y, lambda y: y),
+    "relu": (lambda g, y: g.relu(y), lambda y: np.maximum(y, 0)),
+    "relu6": (lambda g, y: g.clip(y, 0, 6), lambda y: np.clip(y, 0, 6)),
+    "silu": (lambda g, y: g.silu(y), lambda y: y / (1 + np.exp(-y))),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_is_one_op(name: str, function: str) -> None:
+    shape, kernel, attributes = CONVOLUTIONS[name]
+    q, w, scale = draw(*shape), weights(*kernel), scales(kernel[0])
+    bias = np.random.default_rng(1).uniform(-2, 2, kernel[0]).astype(np.float32)
+    build, reference = FUNCTIONS[function]
+
+    def make(**how: Any) -> pl.Plan:
+        b = Builder()
+        y = b.g.conv2d(b.given(q), b.weight(w, scale), b.constant(bias), **attributes)
+        return b.plan(b.quantised(build(b.g, y)), **how)
+
+    expected = stored(
+        reference(convolved(real(q, *X), real(w, scale.reshape(-1, 1, 1, 1)), bias.astype("f8"), **attributes)), *Y
+    )
+    plan, apart = make(), make(without="quantize_products")
+    assert ops_in(plan) == ["qlinear_conv"] or not serves_integers()
+    assert "qlinear_conv" not in ops_in(apart)
+    for each in (plan, apart):
+        close(np.asarray(each.run(q)[0]), expected)
+
+
+@pytest.mark.parametrize("kind", ["linear", "linear without bias", "matmul", "transposed", "bias added", "stack"])
+def test_a_matrix_product_is_one_op(kind: str) -> None:
+    q, w, scale = draw(3, 7, 48), weights(40, 48), scales(40)
+    bias = np.random.default_rng(1).uniform(-2, 2, 40).astype(np.float32)
+    b = Builder()
+    x = b.given(q)
+    turned = np.ascontiguousarray(w.T)
+    if kind.startswith("linear"):
+        y = b.g.linear(x, b.weight(w, scale), None if "without" in kind else b.constant(bias))
+    elif kind == "transposed":
+        y = b.g.matmul(x, b.weight(w, scale), b.constant(bias), transpose_b=True)
+    elif kind == "bias added":
+        y = b.g.add(b.constant(bias), b.g.matmul(x, b.weight(turned, scale, axis=1)))
+    elif kind == "stack":  # one scale: each matrix has its own columns
+        scale = scale[:1]
+        stack = np.stack([turned, turned, turned])
+        y = b.g.add(b.g.matmul(x, b.weight(stack, scale[0])), b.constant(bias))
+    else:
+        y = b.g.matmul(x, b.weight(turned, scale, axis=1), b.constant(bias))
+    plan = b.plan(b.quantised(b.g.relu(y)))
+    expected = real(q, *X) @ real(w, scale.reshape(-1, 1)).T + (0 if "without" in kind else bias.astype("f8"))
+    assert "qlinear_matmul" in ops_in(plan) or not serves_integers()
+    assert len(ops_in(plan)) == 1 or not serves_integers()
+    close(np.asarray(plan.run(q)[0]), stored(np.maximum(expected, 0), *Y))
+
+
+def test_what_is_not_one_op() -> None:
+    """Scales along another axis, zero points of weights, results that others read, biases of other shapes."""
+    q, w = draw(1, 16, 6, 6), weights(16, 16, 1, 1)
+    expected = convolved(real(q, *X), real(w, 0.002), None)
+
+    def check(build: Callable[[Builder, Any], Any], wanted: Array = expected) -> None:
+        b = Builder()
+        plan = b.plan(b.quantised(build(b, b.given(q))))
+        assert "qlinear_conv" not in ops_in(plan)
+        close(np.asarray(plan.run(q)[0]), stored(wanted, *Y))
+
+    by_input = scales(16)
+    check(
+        lambda b, x: b.g.conv2d(x, b.weight(w, by_input, axis=1)),
+        convolved(real(q, *X), real(w, by_input.reshape(1, -1, 1, 1)), None),
+    )
+    check(
+        lambda b, x: b.g.conv2d(
+            x, b.g.dequantize_linear(b.constant(w), b.constant(np.float32(0.002)), b.constant(np.int8(3)))
+        ),
+        convolved(real(q, *X), real(w, 0.002, 3), None),
+    )
+
+    def read_twice(b: Builder, x: Any) -> Any:
+        y = b.g.conv2d(x, b.weight(w, np.float32(0.002)))
+        b.g.output(y, "as it is")
+        return y
+
+    b = Builder()
+    x = b.given(q)
+    read = read_twice(b, x)
+    plan = b.plan(b.quantised(read))
+    as_it_is, integers = (np.asarray(each) for each in plan.run(q))
+    np.testing.assert_allclose(as_it_is, expected, rtol=1e-4, atol=1e-4)
+    close(integers, stored(expected, *Y))
+
+
+def test_sums_and_functions_are_one_op(device: str) -> None:
+    a, c = draw(2, 32, 9, 11), draw(2, 32, 9, 11)[::-1].copy()
+    b = Builder()
+    total = b.g.add(b.given(a), b.given(c, Y))
+    plan = b.plan(b.quantised(b.g.relu(total), X), device)
+    assert ops_in(plan) == ["pointwise"]
+    close(np.asarray(plan.run(a, c)[0]), stored(np.maximum(real(a, *X) + real(c, *Y), 0), *X))
+
+    b = Builder()  # x * sigmoid(x), rounded between: a function of x alone
+    x = b.given(a)
+    gate = b.back(b.quantised(b.g.sigmoid(x), (np.float32(1 / 255), np.uint8(0))), (np.float32(1 / 255), np.uint8(0)))
+    plan = b.plan(b.quantised(b.g.mul(x, gate)), device)
+    assert ops_in(plan) == ["pointwise"] and len(plan.summary()["steps"][-1]["inputs"]) == 1
+    rounded = real(stored(1 / (1 + np.exp(-real(a, *X))), 1 / 255, np.uint8(0)), 1 / 255)
+    close(np.asarray(plan.run(a)[0]), stored(real(a, *X) * rounded, *Y))
+
+
+def test_sums_of_integers_are_no_reals() -> None:
+    """An add of u8 wraps around, and is not taken in by one of real numbers."""
+    a, c = draw(4, 600), draw(4, 600)[::-1].copy()
+    b = Builder()
+    wrapped = b.g.add(b.g.input("a", a.shape, "u8"), b.g.input("c", a.shape, "u8"))
+    plan = b.plan(b.quantised(b.g.relu(b.back(wrapped, X))))
+    close(np.asarray(plan.run(a, c)[0]), stored(np.maximum(real(a + c, *X), 0), *Y))
+
+
+def test_elements_move_as_integers() -> None:
+    """Maximum pools, concats and views of quantised tensors; one of them to another scale."""
+    a, c = draw(1, 16, 8, 8), draw(1, 8, 8, 8)
+    b = Builder()
+    parts = [b.given(a), b.given(c, Y)]
+    joined = b.back(b.quantised(b.g.concat(parts, 1), X), X)
+    pooled = b.back(b.quantised(b.g.max_pool2d(joined, 3, 2, padding=1), X), X)
+    plan = b.plan(b.quantised(b.g.reshape(b.g.permute(pooled, [0, 2, 3, 1]), [1, -1]), X))
+    assert not [step for step in plan.summary()["steps"] if "f32" in str(step["outputs"])], plan.explain()
+    assert set(ops_in(plan)) <= {"concat", "pointwise", "max_pool2d", "permute"}, ops_in(plan)
+    both = np.concatenate([a, stored(real(c, *Y), *X)], 1)
+    padded = np.pad(both, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    windows = [padded[:, :, i : i + 7 : 2, j : j + 7 : 2] for i in range(3) for j in range(3)]
+    expected = np.max(windows, 0).transpose(0, 2, 3, 1).reshape(1, -1)
+    np.testing.assert_array_equal(np.asarray(plan.run(a, c)[0]), expected)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0])
+def test_special_values_in_joined_loops(special: float) -> None:
+    """What is one loop in a kernel gives what its functions give."""
+    x = np.array([special, 0.5, 1.5, 2.5, -1e30, 3e38], np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for text, expected in (
+            ("y0 = clip(round(x0 / s0) + 3, 0, 255)", np.clip(np.round(x / np.float32(0.5)) + 3, 0, 255)),
+            ("y0 = clip(round(x0 / s0), -1, inf)", np.clip(np.round(x / np.float32(0.5)), -1, np.inf)),
+            ("y0 = (x0 - 7) * s0", (x - np.float32(7)) * np.float32(0.5)),
+            ("a = x0 - 7; y0 = a * s0 + a", (x - np.float32(7)) * np.float32(0.5) + (x - np.float32(7))),
+        ):
+            made = np.asarray(pl.ops.pointwise([x], text, scalars=[0.5]))
+            np.testing.assert_array_equal(made, expected.astype(np.float32))
