@@ -216,6 +216,18 @@ def test_sums_of_integers_are_no_reals() -> None:
     close(np.asarray(plan.run(a, c)[0]), stored(np.maximum(real(a + c, *X), 0), *Y))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_sums_of_products_become_reals_in_one_op(dtype: str) -> None:
+    """The cast of a product of integers, its scale and its bias; integers that f32 does not hold are rounded once."""
+    x = np.array([[2**24 + 1, 2**24 + 3, -(2**24) - 1, 7], [0, -1, 3, 2**31 - 1]], dtype)
+    factor, bias = np.float32([0.5, 2, 3, 1]), np.float32([1, -1, 0.25, 0])
+    b = Builder()
+    sums = b.g.input("x", x.shape, "s32" if dtype == "i4" else "s64")
+    plan = b.plan(b.g.add(b.g.mul(b.g.cast(sums, "f32"), b.constant(factor)), b.constant(bias)))
+    assert ops_in(plan) == ["pointwise"]
+    np.testing.assert_allclose(np.asarray(plan.run(x)[0]), x.astype(np.float32) * factor + bias, rtol=2e-7)
+
+
 def test_elements_move_as_integers() -> None:
     """Maximum pools, concats and views of quantised tensors; one of them to another scale."""
     a, c = draw(1, 16, 8, 8), draw(1, 8, 8, 8)

@@ -72,8 +72,9 @@ def families() -> dict[str, dict[str, list[tuple[int, str]]]]:
         for entry in entries:
             name = f"{domain}.{op}" if domain else op
             versions = found.setdefault(entry.function.__module__, {}).setdefault(name, [])
-            oldest = min(s.since_version for s in history if (s.domain, s.name) == (domain, op))
-            versions.append((max(entry.since, oldest, FIRST_OPSET), entry.note))
+            oldest = min((s.since_version for s in history if (s.domain, s.name) == (domain, op)), default=0)
+            first = FIRST_OPSET if domain == "" else 1
+            versions.append((max(entry.since, oldest, first), entry.note))
     return found
 
 

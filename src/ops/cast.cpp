@@ -32,7 +32,7 @@ Schema cast() {
   schema.infer = infer;
   schema.expression = [](const Op& op) -> ElementExpression {
     if (op.out().dtype == DType::boolean) return {"y0 = x0 != 0", {}};
-    return is_floating(op.out().dtype) ? ElementExpression{"y0 = x0", {}} : ElementExpression{};
+    return is_floating(op.out().dtype) ? ElementExpression{"y0 = x0", {}, true} : ElementExpression{};
   };
   schema.gradient = [](Derivation& d) {
     d.give(0, d.make("cast", Attributes{{attr::dtype, std::string(name_of(d.op().in(0).dtype))}}, {d.gradient()}));

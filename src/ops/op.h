@@ -86,7 +86,8 @@ enum class Zeros { unknown, where_all, where_any };
 struct ElementExpression {
   std::string text;
   std::vector<double> scalars;
-  bool of_bytes = false;  // integers of 8 bits are numbers to it as floats are, and a result of 8 bits is in range
+  bool of_integers =
+      false;  // integers among the inputs are read as f32, as a cast does, and a result of 8 bits is in range
 };
 
 // What may be fused behind an op, apart from functions and scale, which all that take any take.

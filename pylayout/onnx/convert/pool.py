@@ -95,14 +95,14 @@ def _counts(window: Window, sizes: list[int], ceil: bool, padded: bool) -> numpy
     return result
 
 
-@converter("AveragePool", since=7)
-def average_pool(node: Node) -> Result:
-    x = node.x(0)
+def average(node: Node, x: Operand) -> Operand:
+    """The averages of windows of x, as a node of AveragePool states them."""
     window = window_of(node, x.shape[2:])
     ceil = bool(node.integer("ceil_mode", 0))
     padded = bool(node.integer("count_include_pad", 0))
+    made: Operand
     if _reached(window) and max(window.dilations) == 1:
-        return node.op(
+        made = node.op(
             f"avg_pool{len(window.kernel)}d",
             x,
             window.kernel,
@@ -111,10 +111,17 @@ def average_pool(node: Node) -> Result:
             ceil_mode=ceil,
             count_include_pad=padded,
         )
+        return made
     counts = _counts(window, list(x.shape[2:]), ceil, padded)
     if counts.min(initial=1) < 1:
         raise UnsupportedError("a window lies in the padding as a whole, expected one element of x in each")
-    return node.op("mul", _window_sums(node, x, window, ceil), Known((1 / counts)[None, None].astype(numpy_of(x))))
+    made = node.op("mul", _window_sums(node, x, window, ceil), Known((1 / counts)[None, None].astype(numpy_of(x))))
+    return made
+
+
+@converter("AveragePool", since=7)
+def average_pool(node: Node) -> Result:
+    return average(node, node.x(0))
 
 
 def _root(node: Node, sums: Operand, p: float) -> Result:

@@ -13,7 +13,7 @@ from .conv import convolution
 from .math import cast
 
 
-def _zero_point(node: Node, index: int) -> Operand | None:
+def zero_point(node: Node, index: int) -> Operand | None:
     """A zero point, or None for one that is known to be zero: without it faster ways are open."""
     given = node.optional(index)
     return None if isinstance(given, Known) and not given.array.any() else given
@@ -58,10 +58,10 @@ def dequantize_linear(node: Node) -> Result:
             zero = cast(node, node.x(2), "f32")
             wide = node.op("sub", wide, _blocked(node, zero, x, axis, block))
         return node.op("mul", cast(node, wide, dtype_text(scale)), _blocked(node, scale, x, axis, block))
-    return node.op("dequantize_linear", x, scale, _zero_point(node, 2), axis=_axis_of(node, x, scale))
+    return node.op("dequantize_linear", x, scale, zero_point(node, 2), axis=_axis_of(node, x, scale))
 
 
-def _result_dtype(node: Node, index: int) -> str:
+def result_dtype(node: Node, index: int) -> str:
     """The dtype of a quantised result: that of its zero point, else as an attribute says, else u8."""
     given = node.optional(index)
     if given is not None:
@@ -77,7 +77,7 @@ def _result_dtype(node: Node, index: int) -> str:
 def quantize_linear(node: Node) -> Result:
     x, scale = node.x(0), node.x(1)
     _ignored(node)
-    dtype = _result_dtype(node, 2)
+    dtype = result_dtype(node, 2)
     node.ignore("output_dtype")
     block = node.integer("block_size", 0)
     if block:
@@ -91,7 +91,7 @@ def quantize_linear(node: Node) -> Result:
             text = "y0 = clip(round(x0 / x1) + x2, s0, s1)"
         return cast(node, node.op("pointwise", parts, text, scalars=[low, high], dtype=dtype_text(x)), dtype)
     axis = _axis_of(node, x, scale)
-    return node.op("quantize_linear", x, scale, _zero_point(node, 2), axis=axis, dtype=dtype)
+    return node.op("quantize_linear", x, scale, zero_point(node, 2), axis=axis, dtype=dtype)
 
 
 @converter("QLinearConv", since=10)
@@ -104,17 +104,17 @@ def qlinear_conv(node: Node) -> Result:
         _scale(node, 1),
         _scale(node, 4),
         _scale(node, 6),
-        _zero_point(node, 2),
-        _zero_point(node, 5),
-        _zero_point(node, 7),
+        zero_point(node, 2),
+        zero_point(node, 5),
+        zero_point(node, 7),
         node.optional(8),
-        dtype=_result_dtype(node, 7),
+        dtype=result_dtype(node, 7),
     )
 
 
 @converter("ConvInteger", since=10)
 def conv_integer(node: Node) -> Result:
-    return convolution(node, "conv_integer", node.x(0), node.x(1), _zero_point(node, 2), _zero_point(node, 3))
+    return convolution(node, "conv_integer", node.x(0), node.x(1), zero_point(node, 2), zero_point(node, 3))
 
 
 def _matrices(node: Node, a: Operand, b: Operand) -> tuple[Operand, Operand, list[int]]:
@@ -132,7 +132,7 @@ def _matrices(node: Node, a: Operand, b: Operand) -> tuple[Operand, Operand, lis
 @converter("MatMulInteger", since=10)
 def matmul_integer(node: Node) -> Result:
     a, b, shape = _matrices(node, node.x(0), node.x(1))
-    return node.broadcastable(node.op("matmul_integer", a, b, _zero_point(node, 2), _zero_point(node, 3)), shape)
+    return node.broadcastable(node.op("matmul_integer", a, b, zero_point(node, 2), zero_point(node, 3)), shape)
 
 
 @converter("QLinearMatMul", since=10)
@@ -145,9 +145,9 @@ def qlinear_matmul(node: Node) -> Result:
         _scale(node, 1),
         _scale(node, 4),
         _scale(node, 6),
-        _zero_point(node, 2),
-        _zero_point(node, 5),
-        _zero_point(node, 7),
-        dtype=_result_dtype(node, 7),
+        zero_point(node, 2),
+        zero_point(node, 5),
+        zero_point(node, 7),
+        dtype=result_dtype(node, 7),
     )
     return node.broadcastable(y, shape)

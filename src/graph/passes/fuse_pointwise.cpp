@@ -25,8 +25,6 @@ struct Element {
   std::vector<ValueId> inputs;
 };
 
-bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::s8; }
-
 // What a node computes for each element of its one result, in f32.
 std::optional<Element> element_of(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
@@ -35,7 +33,7 @@ std::optional<Element> element_of(Rewriter& rewriter, size_t index) {
   if (expression.text.empty()) return std::nullopt;
   const auto is_real = [&](ValueId id) {  // f32 does not hold all integers
     const DType dtype = rewriter.desc(id).dtype;
-    return is_floating(dtype) || dtype == DType::boolean || (expression.of_bytes && is_byte(dtype));
+    return is_floating(dtype) || dtype == DType::boolean || expression.of_integers;
   };
   Element element;
   element.inputs = rewriter.inputs(node);

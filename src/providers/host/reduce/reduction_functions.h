@@ -47,14 +47,14 @@ struct Product<int64_t> {
   static PL_INLINE int64_t of(int64_t x) { return x; }
   static PL_INLINE int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 };
-// Written so that NaN wins and then stays; integers have none.
+// Written so that NaN wins and then stays; integers have none.  Without branches, so that the compiler makes vectors.
 template <class T>
 struct Maximum {
   static constexpr T start() {
     return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
   }
   static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return a != a ? a : (a < b || b != b ? b : a); }
+  static PL_INLINE T join(T a, T b) { return (a != a) | (a >= b) ? a : b; }
 };
 template <class T>
 struct Minimum {
@@ -62,7 +62,7 @@ struct Minimum {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
   static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return a != a ? a : (a > b || b != b ? b : a); }
+  static PL_INLINE T join(T a, T b) { return (a != a) | (a <= b) ? a : b; }
 };
 
 // The contributions of n neighbours, n at most kChunk, in 16 lanes.

@@ -1,0 +1,126 @@
+"""Quantised tensors by ONNX Runtime: ops of its domain com.microsoft, as its quantiser writes them.
+
+Each is the op of the numbers that the integers stand for, rounded to integers again; passes make it one of integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...errors import ShapeError, UnsupportedError
+from ..node import Node
+from ..operand import Operand, Result
+from ..registry import converter
+from .pool import average
+from .quantized import dequantize_linear, quantize_linear, result_dtype, zero_point
+
+DOMAIN = "com.microsoft"
+
+converter("DequantizeLinear", domain=DOMAIN, note="from uint8, int8 and int32")(dequantize_linear)
+converter("QuantizeLinear", domain=DOMAIN, note="to uint8 and int8")(quantize_linear)
+
+
+def _real(node: Node, at: int) -> Operand:
+    """The numbers that a tensor stands for: inputs `at`, its scale and its zero point."""
+    made: Operand = node.op("dequantize_linear", node.x(at), node.x(at + 1), zero_point(node, at + 2), axis=0)
+    return made
+
+
+def _quantised(node: Node, y: Operand, at: int) -> Result:
+    """As integers by the scale and the zero point at inputs `at` and `at + 1`."""
+    dtype = result_dtype(node, at + 1)
+    return node.op("quantize_linear", y, node.x(at), zero_point(node, at + 1), axis=0, dtype=dtype)
+
+
+def _single(node: Node, *at: int) -> None:
+    for i in at:
+        if node.x(i).shape not in ((), (1,)):
+            raise UnsupportedError(f"input {i} has shape {list(node.x(i).shape)}, expected one scale")
+
+
+def _binary(op: str) -> Callable[[Node], Result]:
+    def convert(node: Node) -> Result:
+        _single(node, 1, 4, 6)
+        return _quantised(node, node.op(op, _real(node, 0), _real(node, 3)), 6)
+
+    return convert
+
+
+def _unary(build: Callable[[Node, Operand], Operand]) -> Callable[[Node], Result]:
+    def convert(node: Node) -> Result:
+        _single(node, 1, 3)
+        return _quantised(node, build(node, _real(node, 0)), 3)
+
+    return convert
+
+
+def _average(node: Node, x: Operand) -> Operand:
+    _channels_first(node)
+    return average(node, x)
+
+
+def _global_average(node: Node, x: Operand) -> Operand:
+    _channels_first(node)
+    made: Operand = node.op("mean", x, list(range(2, x.ndim)), True)
+    return made
+
+
+def _channels_first(node: Node) -> None:
+    if node.integer("channels_last", 0):
+        raise UnsupportedError("channels_last is 1, expected 0")
+
+
+def _softmax(node: Node, x: Operand) -> Operand:
+    if node.integer("opset", 13) < 13:
+        raise UnsupportedError(f"opset is {node.integer('opset', 13)}, expected 13 or later")
+    made: Operand = node.op("softmax", x, node.axis(node.integer("axis", -1), x.ndim))
+    return made
+
+
+def _leaky_relu(node: Node, x: Operand) -> Operand:
+    made: Operand = node.op("leaky_relu", x, node.number("alpha", 0.01))
+    return made
+
+
+def _sigmoid(node: Node, x: Operand) -> Operand:
+    made: Operand = node.op("sigmoid", x)
+    return made
+
+
+converter("QLinearAdd", domain=DOMAIN)(_binary("add"))
+converter("QLinearMul", domain=DOMAIN)(_binary("mul"))
+converter("QLinearSigmoid", domain=DOMAIN)(_unary(_sigmoid))
+converter("QLinearLeakyRelu", domain=DOMAIN)(_unary(_leaky_relu))
+converter("QLinearSoftmax", domain=DOMAIN, note="of opset 13 or later")(_unary(_softmax))
+converter("QLinearAveragePool", domain=DOMAIN, note="no channels_last")(_unary(_average))
+converter("QLinearGlobalAveragePool", domain=DOMAIN, note="no channels_last")(_unary(_global_average))
+
+
+@converter("QLinearConcat", domain=DOMAIN)
+def qlinear_concat(node: Node) -> Result:
+    if len(node.inputs) < 5 or len(node.inputs) % 3 != 2:
+        raise ShapeError(f"{len(node.inputs)} inputs, expected a scale, a zero point and three for each part")
+    parts = [_real(node, at) for at in range(2, len(node.inputs), 3)]
+    axis = node.axis(node.integer("axis"), parts[0].ndim)
+    return _quantised(node, parts[0] if len(parts) == 1 else node.op("concat", parts, axis), 0)
+
+
+@converter("QGemm", domain=DOMAIN, note="A with one scale")
+def qgemm(node: Node) -> Result:
+    a, b = node.x(0), node.x(3)
+    if a.ndim != 2 or b.ndim != 2:
+        raise ShapeError(f"A has rank {a.ndim} and B rank {b.ndim}, expected 2 and 2")
+    _single(node, 1)
+    turned = bool(node.integer("transB", 0))
+    columns = b.shape[0 if turned else 1]
+    real_b = node.op("dequantize_linear", b, node.x(4), zero_point(node, 5), axis=0 if turned else 1)
+    bias, c = None, node.optional(6)
+    if c is not None:  # in units of the sums
+        bias = node.op(
+            "dequantize_linear", node.broadcastable(c, (columns,)), node.op("mul", node.x(1), node.x(4)), axis=0
+        )
+    alpha = node.number("alpha", 1.0)
+    if alpha != 1:
+        raise UnsupportedError(f"alpha is {alpha}, expected 1")
+    y = node.op("matmul", _real(node, 0), real_b, bias, transpose_a=bool(node.integer("transA", 0)), transpose_b=turned)
+    return y if node.optional(7) is None else _quantised(node, y, 7)
