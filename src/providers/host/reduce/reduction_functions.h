@@ -17,12 +17,14 @@ using Accumulator = std::conditional_t<std::is_same_v<C, float>, double, int64_t
 // of the whole.
 template <class T>
 struct Sum {
+  static constexpr int kLanes = 16;
   static constexpr T start() { return T(0); }
   static PL_INLINE T of(T x) { return x; }
   static PL_INLINE T join(T a, T b) { return T(a + b); }
 };
 template <>
 struct Sum<int64_t> {
+  static constexpr int kLanes = 16;
   static constexpr int64_t start() { return 0; }
   static PL_INLINE int64_t of(int64_t x) { return x; }
   static PL_INLINE int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
@@ -37,19 +39,23 @@ struct SumSquare : Sum<T> {
 };
 template <class T>
 struct Product {
+  static constexpr int kLanes = 16;
   static constexpr T start() { return T(1); }
   static PL_INLINE T of(T x) { return x; }
   static PL_INLINE T join(T a, T b) { return a * b; }
 };
 template <>
 struct Product<int64_t> {
+  static constexpr int kLanes = 16;
   static constexpr int64_t start() { return 1; }
   static PL_INLINE int64_t of(int64_t x) { return x; }
   static PL_INLINE int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 };
-// Written so that NaN wins and then stays; integers have none.  Without branches, so that the compiler makes vectors.
+// Written so that NaN wins and then stays; integers have none.  Without branches, and in so many lanes that the compiler
+// does not unroll the loop over them, it makes vectors of the loop.
 template <class T>
 struct Maximum {
+  static constexpr int kLanes = 64;
   static constexpr T start() {
     return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
   }
@@ -58,6 +64,7 @@ struct Maximum {
 };
 template <class T>
 struct Minimum {
+  static constexpr int kLanes = 64;
   static constexpr T start() {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
@@ -65,10 +72,10 @@ struct Minimum {
   static PL_INLINE T join(T a, T b) { return (a != a) | (a <= b) ? a : b; }
 };
 
-// The contributions of n neighbours, n at most kChunk, in 16 lanes.
+// The contributions of n neighbours, n at most kChunk, in lanes.
 template <class F, class C>
 PL_VECTORISED C reduce_run(const C* x, int64_t n) {
-  constexpr int kLanes = 16;
+  constexpr int kLanes = F::kLanes;
   C lanes[kLanes];
   for (int l = 0; l < kLanes; ++l) lanes[l] = F::start();
   int64_t i = 0;
