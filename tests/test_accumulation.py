@@ -124,6 +124,30 @@ def test_gradients_of_micro_batches_add_up(device: str) -> None:
     np.testing.assert_allclose(np.asarray(dw), whole, atol=1e-4)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c"])
+@pytest.mark.parametrize("trains", [False, True])
+def test_norms_are_added_to_what_is_there(trains: bool, layout: str, device: str) -> None:
+    x, held = draw(2, 19, 9, 10), draw(2, 19, 9, 10)
+    weight, bias = draw(19), draw(19)
+    mean = x.mean((0, 2, 3), dtype=np.float64) if trains else draw(19).astype(np.float64)
+    variance = x.var((0, 2, 3), dtype=np.float64) if trains else np.abs(draw(19)).astype(np.float64) + 0.5
+    scale = weight / np.sqrt(variance + 1e-5)
+    norm = x * scale.reshape(-1, 1, 1) + (bias - mean * scale).reshape(-1, 1, 1)
+    y = pl.asarray(held, device=device).to(layout=layout)
+    given = [pl.asarray(np.asarray(part, np.float32), device=device) for part in (x, mean, variance, weight, bias)]
+    expected = held.astype(np.float64)
+    for steps in ("add(residual)", "tanh, add(residual), relu"):
+        named: dict[str, Any] = {"residual": y, "post_ops": steps, "layout": layout}
+        if trains:
+            empty = [pl.empty((19,), device=device) for _ in range(2)]
+            ops.batch_norm_training(given[0], *given[3:], **named, out=(y, *empty))
+        else:
+            ops.batch_norm(*given, **named, out=y)
+        made = norm if steps == "add(residual)" else np.tanh(norm)
+        expected = expected + made if steps == "add(residual)" else np.maximum(expected + made, 0)
+        np.testing.assert_allclose(np.asarray(y), expected, atol=2e-5 * np.abs(norm).max())
+
+
 def test_out_of_other_ops(device: str) -> None:
     x = pl.asarray(draw(2, 3, 4), device=device)
     own = np.asarray(x).copy()

@@ -78,6 +78,13 @@ CASES = [
         "2 of 7 ops of the model rest on estimates: conv1, fc",
         "--tune full",
     ),
+    (
+        "measurements",
+        replace(HEALTHY, marked=("conv1", "conv2", "conv3", "fc"), nodes=7),
+        "note",
+        "4 of 7 ops of the model were measured while other programs were busy: conv1, conv2, conv3, …",
+        "while the machine is quiet",
+    ),
     ("busy", replace(HEALTHY, steal=0.05), "warning", "5% of the processors' time", "in turns"),
     ("busy", replace(FOUR, others=2.0), "warning", "2.0 of 4 processors", "taskset"),
     ("openmp", replace(FOUR, environment={"OMP_THREAD_LIMIT": "2"}), "warning", "below the 4 threads", "unset"),

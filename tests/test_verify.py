@@ -138,17 +138,79 @@ def test_the_deviation_is_that_of_a_float32_loop(mean: float) -> None:
     assert np.abs(error / predicted).max() < bounds.SPREAD * 1.3
 
 
+def winograd(rounded_filters: bool, tiles: int, channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of F(4x4, 3x3) over normal data, by output of the tile, and the exact results."""
+    a, b = 0.625, 1.5
+    points = np.array([0, a, -a, b, -b])
+    interpolation = np.zeros((3, 6, 6))  # B^T; G and A beside it
+    for i, point in enumerate(points):
+        others = np.delete(points, i)
+        interpolation[0, i, :5] = np.poly(others)[::-1]
+        interpolation[1, i, :3] = point ** np.arange(3) / np.prod(point - others)
+        interpolation[2, i, :4] = point ** np.arange(4)
+    interpolation[0, 5] = np.poly(points)[::-1]
+    interpolation[1, 5, 2] = interpolation[2, 5, 3] = 1
+    to_windows, to_filters, to_outputs = interpolation[0], interpolation[1, :, :3], interpolation[2, :, :4]
+
+    def transformed(x: np.ndarray, matrix: np.ndarray, dtype: str) -> np.ndarray:
+        for _ in range(2):  # rows, then columns; sums of a few terms, each rounded
+            parts = [x[..., k, None] * matrix[:, k].astype(dtype) for k in range(x.shape[-1])]
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part
+            x = np.swapaxes(total, -1, -2)
+        return x
+
+    rng = np.random.default_rng(0)
+    d, g = (rng.standard_normal((channels, tiles, size, size)).astype("f4") for size in (6, 3))
+    exact = [transformed(part.astype("f8"), m, "f8") for part, m in ((d, to_windows), (g, to_filters))]
+    windows = transformed(d, to_windows, "f4")
+    filters = transformed(g, to_filters, "f4") if rounded_filters else exact[1].astype("f4")
+    sums = np.zeros((tiles, 6, 6), np.float32)
+    for channel in range(channels):
+        sums += windows[channel] * filters[channel]
+    found, wanted = (
+        transformed(total, to_outputs.T, kind) for total, kind in ((sums, "f4"), ((exact[0] * exact[1]).sum(0), "f8"))
+    )
+    return found - wanted, wanted
+
+
+@pytest.mark.parametrize("channels", [8, 64])
+@pytest.mark.parametrize("rounded_filters", [False, True])
+def test_winograds_deviation_is_that_of_its_arithmetic(channels: int, rounded_filters: bool) -> None:
+    error, exact = winograd(rounded_filters, 300, channels)
+    assert 2 < exact.std() / np.sqrt(channels) < 4  # sums of 9 products for each channel
+    worst = float(error.std(axis=0).max())
+    assert 0.6 < worst / bounds.winograd_deviation(channels, 9 * channels) < 1.3
+
+
+def test_winograds_candidates_have_a_bound_of_their_own() -> None:
+    """32 channels: shorter sums than a loop rounds as much as Winograd's transforms do; and theirs alone."""
+    case = Case(
+        "conv2d", ("f32:1x32x21x8", "f32:368x32x3x3", None), {"padding": [1, 1, 1, 2]}, seed=466726255
+    )  # was off by 1.16 times the bound of the loop
+    checked = check_case(case, wanted=lambda each: each["provider"] == "host" and "winograd" in each["implementation"])
+    assert checked.outcomes and max(outcome.ratio for outcome in checked.outcomes) < 0.7
+    reference = reference_of(case, case.tensors(), Accuracy())
+    where = np.arange(1000)
+    loops, own, pointwise = (
+        reference.expected_by(reference.algorithm(name), 0, where)[1]
+        for name in ("conv_direct", "winograd_late:avx2", "brgconv_1x1:avx2")
+    )
+    assert (own >= loops).all() and own.mean() > 1.5 * loops.mean() and (pointwise == loops).all()
+
+
 CONV = Case("conv2d", ("f32:1x256x6x6", "f32:33x256x3x3", "f32:33", "f32:1x33x6x6"), {"padding": [1, 1]})
 
 
-def outcome_for(change: Any) -> Outcome:
+def outcome_for(change: Any, implementation: str = "changed") -> Outcome:
     """How the judge sees the exact result of CONV in f32 after a change."""
     tensors = CONV.tensors()
     reference = reference_of(CONV, tensors, Accuracy())
     shape, _ = reference.outputs[0]
     values = reference.expected(0, np.arange(int(np.prod(shape))))[0].reshape(shape).astype(np.float32)
     judge = check._Judge(reference, np.random.default_rng(0))
-    outcome = Outcome("test", "changed", [], [])
+    outcome = Outcome("test", implementation, [], [])
     judge.judge(outcome, [(change(values.copy(), tensors), "f32")])
     return outcome
 
@@ -172,10 +234,11 @@ def _not_written(y: np.ndarray, tensors: Any) -> np.ndarray:
     return y
 
 
+@pytest.mark.parametrize("implementation", ["changed", "winograd:changed"])
 @pytest.mark.parametrize("change", [_without_a_term, _twice_the_bias, _not_written])
-def test_small_faults_are_found(change: Any) -> None:
+def test_small_faults_are_found(change: Any, implementation: str) -> None:
     """One product of 2,304 that is missing in one result, a bias added twice, one element not written."""
-    assert outcome_for(change).wrong
+    assert outcome_for(change, implementation).wrong
 
 
 def test_candidates_are_compared_where_no_exact_value_is() -> None:

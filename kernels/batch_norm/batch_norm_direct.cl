@@ -1,11 +1,12 @@
 // Batch normalisation with given statistics, any layout.
 //
-//   dst[n, c, p] = activation((src[n, c, p] - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c])
+//   dst[n, c, p] = post-ops((src[n, c, p] - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c])
 //
-// Tensors: SRC and DST (n, c, ...), each in its own layout; MEAN, VAR and, where the op has them, WEIGHT and BIAS (c).
+// Tensors: SRC and DST (n, c, ...), each in its own layout; operands as DST (common/operands.clh); MEAN, VAR and, where
+// the op has them, WEIGHT and BIAS (c).
 // One work-item writes one element of dst, padding (as zero) included; neighbours write neighbours in memory.
 #include "common/tensor.clh"
-#include "common/activation.clh"
+#include "common/operands.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain, one row of channels
 #define SRC_DTYPE f32
@@ -19,14 +20,19 @@
 #define VAR_DTYPE f32
 #define VAR_OFFSET(c) PLAIN_OFFSET1(var, c)
 #endif
-
-__kernel void batch_norm_direct(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), TENSOR_IN(MEAN, mean), TENSOR_IN(VAR, var),
 #ifdef WEIGHT_DTYPE
-                                TENSOR_IN(WEIGHT, weight),
+#define WEIGHT_PARAMETER , TENSOR_IN(WEIGHT, weight)
+#else
+#define WEIGHT_PARAMETER
 #endif
 #ifdef BIAS_DTYPE
-                                TENSOR_IN(BIAS, bias),
+#define BIAS_PARAMETER , TENSOR_IN(BIAS, bias)
+#else
+#define BIAS_PARAMETER
 #endif
+
+__kernel void batch_norm_direct(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), TENSOR_IN(MEAN, mean),
+                                TENSOR_IN(VAR, var) WEIGHT_PARAMETER BIAS_PARAMETER OPERAND_PARAMETERS,
                                 const float eps, const idx_t places) {
     const idx_t place = (idx_t)get_global_id(0);
     if (place >= places) return;
@@ -43,6 +49,6 @@ __kernel void batch_norm_direct(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), TENSO
 #ifdef BIAS_DTYPE
     y += LOAD(BIAS, bias, BIAS_OFFSET(i1));
 #endif
-    y = ACTIVATE(float, y);
+    FINISH(float, y, LOAD, DST_AT(i))
     STORE(DST, dst, DST_AT(i), y);
 }

@@ -1,14 +1,14 @@
 // Batch normalisation with given statistics, channels first, pieces of a plane a work-item.
 //
-//   dst[n, c, p] = activation((src[n, c, p] - mean[c]) * (weight[c] / sqrt(var[c] + eps)) + bias[c])
+//   dst[n, c, p] = post-ops((src[n, c, p] - mean[c]) * (weight[c] / sqrt(var[c] + eps)) + bias[c])
 //
-// Tensors: SRC and DST (n, c, positions), dense; MEAN, VAR and, where the op has them, WEIGHT and BIAS (c).  PIECE divides
-// positions.
+// Tensors: SRC and DST (n, c, positions), dense; operands as DST (common/operands.clh); MEAN, VAR and, where the op has
+// them, WEIGHT and BIAS (c).  PIECE divides positions.
 //
 // A work-item computes STEPS pieces of one plane, `items` pieces apart, all on their way at a time, and makes the factor
 // once; neighbours have neighbouring pieces.  `items`: work-items of a plane.
 #include "common/pieces.clh"
-#include "common/activation.clh"
+#include "common/operands.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
@@ -29,9 +29,22 @@
 #else
 #define BIAS_PARAMETER
 #endif
+#define OF_PIECE(T, p, k) p##_piece[k]
+#ifdef MORE_DTYPE
+#define OPERAND_PIECES(at)                  \
+    float res_piece[PIECE], more_piece[PIECE]; \
+    PIECE_LOAD(RES, res_piece, res, at)     \
+    PIECE_LOAD(MORE, more_piece, more, at)
+#elif defined(RES_DTYPE)
+#define OPERAND_PIECES(at)                  \
+    float res_piece[PIECE];                 \
+    PIECE_LOAD(RES, res_piece, res, at)
+#else
+#define OPERAND_PIECES(at)
+#endif
 
 __kernel void batch_norm_planes(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), TENSOR_IN(MEAN, mean),
-                                TENSOR_IN(VAR, var) WEIGHT_PARAMETER BIAS_PARAMETER, const float eps,
+                                TENSOR_IN(VAR, var) WEIGHT_PARAMETER BIAS_PARAMETER OPERAND_PARAMETERS, const float eps,
                                 const divisor items, const divisor channels, const int pieces, const int all) {
     uint rest = (uint)get_global_id(0);
     if (rest >= (uint)all) return;
@@ -55,10 +68,12 @@ __kernel void batch_norm_planes(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), TENSO
     _Pragma("unroll") for (int s = 0; s < STEPS; ++s) {
         const int piece = (int)(first + s * items.by);
         if (piece >= pieces) continue;
+        const int to = plane + piece * PIECE;
+        OPERAND_PIECES(to)
         _Pragma("unroll") for (int k = 0; k < PIECE; ++k) {
-            const float x = fma(y[s][k] - middle, factor, shift);
-            y[s][k] = ACTIVATE(float, x);
+            y[s][k] = fma(y[s][k] - middle, factor, shift);
+            FINISH(float, y[s][k], OF_PIECE, k)
         }
-        PIECE_STORE(DST, y[s], dst, plane + piece * PIECE)
+        PIECE_STORE(DST, y[s], dst, to)
     }
 }

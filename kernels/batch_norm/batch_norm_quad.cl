@@ -1,16 +1,16 @@
 // Batch normalisation with given statistics, channels innermost or in blocks, a vector of channels a work-item: four on
 // GPUs.
 //
-//   dst[p, c] = activation((src[p, c] - mean[c]) * (weight[c] / sqrt(var[c] + eps)) + bias[c])
+//   dst[p, c] = post-ops((src[p, c] - mean[c]) * (weight[c] / sqrt(var[c] + eps)) + bias[c])
 //
-// Tensors: SRC and DST, dense rows of channels for each position p; MEAN, VAR and, where the op has them, WEIGHT and
-// BIAS (c).  With BLOCKS: that many blocks of rows for an image, each of `channels` of the channels, one after the
-// other.  Channels of a row are a multiple of VECTOR.
+// Tensors: SRC and DST, dense rows of channels for each position p; operands as DST (common/operands.clh); MEAN, VAR and,
+// where the op has them, WEIGHT and BIAS (c).  With BLOCKS: that many blocks of rows for an image, each of `channels` of
+// the channels, one after the other.  Channels of a row are a multiple of VECTOR.
 //
 // A work-item computes ROWS positions of VECTOR channels, whose factor it makes once; neighbours have neighbouring
 // channels.  Work-item ids: 0 vectors of channels, 1 positions, ROWS for each, 2 with BLOCKS: blocks of all images.
 #include "common/tensor.clh"
-#include "common/activation.clh"
+#include "common/operands.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
@@ -48,7 +48,7 @@ typedef PL_CAT(float, VECTOR) vec;
 
 __kernel WHOLE_VECTORS
 void batch_norm_quad(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), TENSOR_IN(MEAN, mean),
-                     TENSOR_IN(VAR, var) WEIGHT_PARAMETER BIAS_PARAMETER, const float eps,
+                     TENSOR_IN(VAR, var) WEIGHT_PARAMETER BIAS_PARAMETER OPERAND_PARAMETERS, const float eps,
                      const idx_t channels, const idx_t positions) {
     const idx_t c = (idx_t)get_global_id(0) * VECTOR;
     const idx_t step = (idx_t)get_local_size(1);  // between positions of a work-item, so that groups read side by side
@@ -74,7 +74,9 @@ void batch_norm_quad(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), TENSOR_IN(MEAN, 
         if (first + r * step < positions) x[r] = LOAD_CHANNELS(SRC, src, at + (first + r * step) * channels + c);
     _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
         if (first + r * step < positions) {
-            const vec y = fma(x[r] - middle, factor, shift);
-            STORE_CHANNELS(DST, dst, at + (first + r * step) * channels + c, ACTIVATE(vec, y));
+            const idx_t to = at + (first + r * step) * channels + c;
+            vec y = fma(x[r] - middle, factor, shift);
+            FINISH(vec, y, LOAD_CHANNELS, to)
+            STORE_CHANNELS(DST, dst, to, y);
         }
 }

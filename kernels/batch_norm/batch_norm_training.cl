@@ -1,7 +1,7 @@
 // Batch normalisation by the statistics of the batch, in one to three launches.
 //
 //   mean[c], variance[c] (biased) over images and positions of src[n, c, ...]
-//   dst[n, c, ...] = activation((src[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c] + res[n, c, ...])
+//   dst[n, c, ...] = post-ops((src[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c])
 //
 // batch_norm_training_parts: mean and squared distances from it of each part of each channel, stats[part][2][channel] behind the factors;
 // a work-item takes distances from the mean of its first elements, and what work-items and parts know is joined by pairs
@@ -10,10 +10,10 @@
 // With few parts batch_norm_training_joined does both: each work-group joins all parts of its channels.  With one part
 // batch_norm_training_whole does all: each work-group reads its channels twice, the second time from a cache.
 //
-// Tensors: SRC, DST and RES, which need not be there, addressed by common/channel_parts.clh, which says what a work-item
-// takes; WEIGHT, BIAS, MEAN and VAR (c).  AFTER_SUM and BEFORE_SUM as in common/activation.clh.
+// Tensors: SRC, DST and operands as DST (common/operands.clh), addressed by common/channel_parts.clh, which says what a
+// work-item takes; WEIGHT, BIAS, MEAN and VAR (c).
 #include "common/channel_parts.clh"
-#include "common/activation.clh"
+#include "common/operands.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
@@ -25,19 +25,6 @@
 #endif
 #ifndef NEAR
 #define NEAR (LANES_Y > 1 ? 4 : 16)  // elements whose mean stands for that of all
-#endif
-
-#ifdef RES_DTYPE
-#define RES_OF_KERNEL , __global const STORAGE_T(RES)* restrict res
-#define WITH_RES(at) , LOAD_VEC(RES, res, at)
-static inline vec finished(vec y, vec more) {
-    y = BEFORE_SUM(vec, y) + more;
-    return ACTIVATE(vec, y);
-}
-#else
-#define RES_OF_KERNEL
-#define WITH_RES(at)
-static inline vec finished(vec y) { return ACTIVATE(vec, y); }
 #endif
 
 // With the first eight bits alone: then what is taken from 16-bit numbers leaves their sums exact, where all bits would
@@ -163,7 +150,7 @@ void batch_norm_training_join(__global const float* restrict stats, __global flo
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_training(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst,
-                         __global const float* restrict factors, const channel_walk walk RES_OF_KERNEL) {
+                         __global const float* restrict factors, const channel_walk walk OPERAND_PARAMETERS) {
     // From the last part on: what the first launch read last may still be in a cache.
     const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
     CHANNEL_BEGIN(part)
@@ -171,7 +158,11 @@ void batch_norm_training(__global const STORAGE_T(SRC)* restrict src, __global S
     const idx_t all = (idx_t)walk.blocks * walk.width;
     const vec mean = OF_STAT(LOAD_STATS(factors, channel)), scale = OF_STAT(LOAD_STATS(factors, all + channel));
     const vec shift = OF_STAT(LOAD_STATS(factors, 2 * all + channel));
-    EACH_ROW(at) STORE_VEC(DST, dst, at, finished((LOAD_VEC(SRC, src, at) - mean) * scale + shift WITH_RES(at)));
+    EACH_ROW(at) {
+        vec y = (LOAD_VEC(SRC, src, at) - mean) * scale + shift;
+        FINISH(vec, y, LOAD_VEC, at)
+        STORE_VEC(DST, dst, at, y);
+    }
 }
 
 // From what all work-items of the channels know together: statistics, written by the part 0, and the part's results.
@@ -195,14 +186,18 @@ void batch_norm_training(__global const STORAGE_T(SRC)* restrict src, __global S
     const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);                               \
     const vec factor = OF_STAT((weights == 0.0f ? (stat)(0.0f) : weights / sqrt(variance + eps)));    \
     const vec shift = OF_STAT(CHANNEL_VALUES(BIAS, bias, walk.channels)), center = OF_STAT(mean);     \
-    EACH_ROW(at) STORE_VEC(DST, dst, at, finished((LOAD_VEC(SRC, src, at) - center) * factor + shift WITH_RES(at)));
+    EACH_ROW(at) {                                                                                    \
+        vec y = (LOAD_VEC(SRC, src, at) - center) * factor + shift;                                   \
+        FINISH(vec, y, LOAD_VEC, at)                                                                  \
+        STORE_VEC(DST, dst, at, y);                                                                   \
+    }
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_training_joined(__global const STORAGE_T(SRC)* restrict src, __global const float* restrict stats,
                                 __global const STORAGE_T(WEIGHT)* restrict weight,
                                 __global const STORAGE_T(BIAS)* restrict bias, __global STORAGE_T(DST)* restrict dst,
                                 __global STORAGE_T(MEAN)* restrict mean_out, __global STORAGE_T(VAR)* restrict var_out,
-                                const channel_walk walk, const float eps RES_OF_KERNEL) {
+                                const channel_walk walk, const float eps OPERAND_PARAMETERS) {
     const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
     CHANNEL_BEGIN(part)
     const idx_t all = (idx_t)walk.blocks * walk.width;
@@ -221,7 +216,7 @@ __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_training_whole(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(WEIGHT)* restrict weight,
                                __global const STORAGE_T(BIAS)* restrict bias, __global STORAGE_T(DST)* restrict dst,
                                __global STORAGE_T(MEAN)* restrict mean_out, __global STORAGE_T(VAR)* restrict var_out,
-                               const channel_walk walk, const float eps RES_OF_KERNEL) {
+                               const channel_walk walk, const float eps OPERAND_PARAMETERS) {
     const int part = 0;
     CHANNEL_BEGIN(part)
     MOMENTS_OF_ROWS

@@ -48,7 +48,8 @@ def _with_model(facts: Facts, options: argparse.Namespace) -> Facts:
     with Progress(options.progress) as progress:
         choices = compile_plan(options, progress).summary()["choices"]
     estimated = tuple(choice["node"] for choice in choices if not choice["measured"])
-    return replace(facts, estimated=estimated, nodes=len(choices))
+    marked = tuple(choice["node"] for choice in choices if choice["marked"])
+    return replace(facts, estimated=estimated, marked=marked, nodes=len(choices))
 
 
 def _print_faults(facts: Facts) -> None:

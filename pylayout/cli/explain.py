@@ -73,7 +73,7 @@ def _print_choices(summary: dict[str, Any]) -> None:
     for choice in summary["choices"]:
         add_reorders(choice["node"])
         following = choice["next"]
-        ms = ms_text(choice["ms"]) + ("" if choice["measured"] or choice["kind"] != "op" else "?")
+        ms = ms_text(choice["ms"]) + ("?" if not choice["measured"] else "*" if choice["marked"] else "")
         table.add(
             choice["op"],
             choice["node"],
@@ -89,6 +89,8 @@ def _print_choices(summary: dict[str, Any]) -> None:
     table.print()
     if any(choice["kind"] == "op" and not choice["measured"] for choice in summary["choices"]):
         print("?: estimated, not measured")
+    if any(choice["marked"] for choice in summary["choices"]):
+        print("*: measured beside other programs; measured again once a compilation finds the machine quiet")
 
 
 def _print_elsewhere(summary: dict[str, Any]) -> None:

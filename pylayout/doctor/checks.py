@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,6 +50,10 @@ def examine(facts: Facts) -> list[Finding]:
     """All findings, the gravest first."""
     found = [Finding(severity, name, *rest) for name, check in CHECKS.items() for severity, *rest in check(facts)]
     return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def _processors(count: float) -> str:
@@ -192,11 +196,17 @@ def measurements(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
         fact = f"{facts.stale} of {facts.costs} measured costs are of another device, driver, version or affinity"
         yield "note", fact, "pylayout cache clear --only costs drops them, and those that hold too"
     if facts.estimated:
-        names = ", ".join(facts.estimated[:3]) + (", …" if len(facts.estimated) > 3 else "")
         yield (
             "warning",
-            f"{len(facts.estimated)} of {facts.nodes} ops of the model rest on estimates: {names}",
+            f"{len(facts.estimated)} of {facts.nodes} ops of the model rest on estimates: {_first(facts.estimated)}",
             "compile it with tune='auto' or 'full' (pylayout run --tune full --tune-seconds 0)",
+        )
+    if facts.marked:
+        yield (
+            "note",
+            f"{len(facts.marked)} of {facts.nodes} ops of the model were measured while other programs were busy: "
+            f"{_first(facts.marked)}",
+            "compile it while the machine is quiet: they are measured again (pylayout run --tune full)",
         )
 
 

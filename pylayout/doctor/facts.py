@@ -62,6 +62,7 @@ class Facts:
     damaged: int = 0
     damaged_kernels: tuple[str, ...] = ()
     estimated: tuple[str, ...] | None = None  # nodes of a model whose choice rests on no measurement; None: no model
+    marked: tuple[str, ...] = ()  # nodes of that model whose cost was measured while other programs were busy
     nodes: int = 0  # of that model
 
 

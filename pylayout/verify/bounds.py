@@ -13,6 +13,18 @@ distribution). A result passes within `LOOP * SPREAD` times it: 4 times what the
 
 - Terms that a candidate transforms first (Winograd) mix neighbouring results, so no result is held to less than the
   mean deviation of all.
+- Winograd's algorithm has an error of its own, `winograd_deviation`, by which its candidates alone are judged where
+  it is more than the loop's: of few channels, whose short sums a loop rounds little.  With filters g and windows d of
+  standard deviations s_g and s_d, the product of point (p, q) of the transformed domain has the variance
+  |G_p|^2 |G_q|^2 |B_p|^2 |B_q|^2 s_g^2 s_d^2, where G_p and B_p are rows of the transforms.  Relative to itself it is
+  off by the roundings of both factors and of a loop over C channels, a variance of u^2 / 6 * (C / 2 + 2 T).  Output
+  (i, j) is the sum of these products by A_ip A_jq, so its error has the variance
+
+      k_i k_j C s_g^2 s_d^2 * u^2 / 6 * (C / 2 + 2 T),    k_i = sum over p of A_ip^2 |G_p|^2 |B_p|^2
+
+  and 9 C s_g^2 s_d^2 is the mean of S2.  T is how many roundings transforming a factor is worth: of two passes of three
+  or four each, whose intermediate values may cancel, 7 as measured; of a factor that is made in double, 1.  The largest
+  k of a tile counts for all, and 7 for both factors.  (B. Barabasz et al., arXiv 1803.10986, bound the same parts.)
 - Where factors are rounded first (math modes tf32 and fp16 on matrix units), each term moves by up to 2 * 2^-12 of
   itself: a deviation of 2^-12 * sqrt(2/3 * S2), with the same factors.
 - Matrix units cut off what lies below the largest term of a group, in place of rounding: on devices with them u is 4
@@ -44,6 +56,8 @@ __all__ = [
     "rounding",
     "sum_bound",
     "unit_of",
+    "winograd_bound",
+    "winograd_deviation",
 ]
 
 Array = NDArray[Any]
@@ -55,6 +69,12 @@ ROUNDINGS = 2.0  # of a result in its own dtype
 FUNCTION = 8.0  # units of the last place that an elementary function may be off
 LOGARITHM = 32.0  # the same of the logarithm of log_softmax: oneDNN 3.2's is off by 4e-6 at 4
 _TF32 = 2.0**-12
+
+# F(4x4, 3x3) over the points 0, +-5/8, +-3/2 and infinity (src/providers/host/conv/winograd.h), whose error is more
+# than that of F(2x2, 3x3).
+_POINTS = (0.0, 0.625, -0.625, 1.5, -1.5)
+_OUTPUTS, _TAPS = 4, 3
+_TRANSFORM = 7.0
 
 
 def deviation(terms: float, total: Array, squares: Array, unit: float = UNIT, tf32: bool = False) -> Array:
@@ -73,6 +93,34 @@ def sum_bound(terms: float, total: Array, squares: Array, unit: float = UNIT, tf
     floor = float(np.mean(each)) if each.size else 0.0
     bound: Array = LOOP * SPREAD * np.maximum(each, floor) + 2 * unit * np.abs(total)
     return bound
+
+
+def _winograd_gain() -> float:
+    """The largest k of an output of the tile."""
+    window = _OUTPUTS + _TAPS - 1
+    terms = np.zeros((_OUTPUTS, window))
+    for p, point in enumerate(_POINTS):
+        others = [other for other in _POINTS if other != point]
+        # The row of B^T: coefficients of the product of (t - q) over the other points q; of G: powers over its value.
+        b = np.poly(others)
+        g = point ** np.arange(_TAPS) / np.prod([point - other for other in others])
+        terms[:, p] = point ** (2.0 * np.arange(_OUTPUTS)) * (g @ g) * (b @ b)
+    last = np.poly(_POINTS)
+    terms[-1, -1] = last @ last
+    return float(terms.sum(1).max())
+
+
+_GAIN = _winograd_gain()
+
+
+def winograd_deviation(channels: float, squares: float, unit: float = UNIT) -> float:
+    """The standard deviation of the error of Winograd's algorithm; squares: the mean over results of S2."""
+    return _GAIN / _TAPS * unit * float(np.sqrt(squares * (channels / 2 + 2 * _TRANSFORM) / 6))
+
+
+def winograd_bound(channels: float, squares: Array, unit: float = UNIT) -> float:
+    """How far a result may be off that Winograd's algorithm makes."""
+    return LOOP * SPREAD * winograd_deviation(channels, float(np.mean(squares)), unit) if squares.size else 0.0
 
 
 def unit_of(matrix_units: bool) -> float:

@@ -158,6 +158,8 @@ class _Judge:
             where = reference.sample(output, rng)
             values, bound = reference.expected(output, where)
             self.samples.append((where, values, bound))
+        # By algorithm, if it has bounds of its own, and output.
+        self._bounds: dict[tuple[str, int], Array] = {}
         # By output: the first result that passed, and whose it is.
         self._agreed: dict[int, tuple[Array, Outcome]] = {}
 
@@ -173,10 +175,20 @@ class _Judge:
                 )
                 continue
             flat = array.reshape(-1)
-            where, values, bound = self.samples[output]
-            self._compare(outcome, output, flat, where, values, bound)
+            where, values, _ = self.samples[output]
+            self._compare(outcome, output, flat, where, values, self._bound(outcome, output))
             if len(where) < len(flat):
                 self._compare_others(outcome, output, flat)
+
+    def _bound(self, outcome: Outcome, output: int) -> Array:
+        """At the sample's positions."""
+        where, _, bound = self.samples[output]
+        algorithm = self.reference.algorithm(outcome.implementation)
+        if not algorithm:
+            return bound
+        if (algorithm, output) not in self._bounds:
+            self._bounds[algorithm, output] = self.reference.expected_by(algorithm, output, where)[1]
+        return self._bounds[algorithm, output]
 
     def _compare(self, outcome: Outcome, output: int, flat: Array, where: Array, values: Array, bound: Array) -> None:
         """Exact values at some positions against those of a result."""
@@ -211,10 +223,10 @@ class _Judge:
             self._agreed[output] = (flat, outcome)
             doubtful = np.flatnonzero(~np.isfinite(flat))[:_MOST_DOUBTS]
         else:
-            other, _ = self._agreed[output]
-            _, _, bound = self.samples[output]
+            other, first = self._agreed[output]
+            bounds = [float(np.max(self._bound(each, output))) for each in (outcome, first)]
             dtype = self.reference.outputs[output][1]
-            allowed = 2 * float(np.max(bound)) + 2 * rounding(other, dtype)
+            allowed = sum(bounds) + 2 * rounding(other, dtype)
             with np.errstate(invalid="ignore"):
                 excess = np.abs(flat - other) - allowed
             doubtful = np.flatnonzero(~(excess <= 0))
@@ -222,7 +234,8 @@ class _Judge:
                 order = np.argsort(-np.nan_to_num(excess[doubtful], nan=np.inf), kind="stable")
                 doubtful = doubtful[order[:_MOST_DOUBTS]]
         if len(doubtful):
-            values, bound = self.reference.expected(output, doubtful)
+            algorithm = self.reference.algorithm(outcome.implementation)
+            values, bound = self.reference.expected_by(algorithm, output, doubtful)
             self._compare(outcome, output, flat, doubtful, values, bound)
             agreed, first = self._agreed[output]
             self._compare(first, output, agreed, doubtful, values, bound)

@@ -277,8 +277,11 @@ def _norm(rng: Generator) -> Case | None:
     c = _spec(dtype, shape[1])
     if kind == "batch_norm":
         attributes: dict[str, Any] = {}
-        _epilogue(rng, attributes)
-        return Case(kind, (_spec(dtype, *shape), c, c, c, c), attributes, _strided(rng, 0.2, shape[1]), "random")
+        residual, gate = _chance(rng, 0.25), _chance(rng, 0.1)
+        _epilogue(rng, attributes, residual, gate)
+        x = _spec(dtype, *shape)
+        strided = "" if residual or gate else _strided(rng, 0.2, shape[1])
+        return Case(kind, (x, c, c, c, c, *_operands(x, residual, gate)), attributes, strided, "random")
     if kind == "local_response_norm":
         return Case(kind, (_spec(dtype, *shape),), {"size": int(rng.choice([3, 5]))}, "", "random")
     attributes = {}

@@ -118,13 +118,15 @@ def training_case(
         if rng.random() < 0.5:
             limits = {"low": 0.0} if rng.random() < 0.5 else {"low": -0.25, "high": 0.75}
         if name == "batch_norm_training":
-            residual = rng.random() < 0.3
-            if rng.random() < 0.4:
+            residual, gate = rng.random() < 0.3, rng.random() < 0.1
+            if gate or rng.random() < 0.4:
                 steps = [str(rng.choice(["relu", "relu6", "silu", "leaky_relu(0.2)", "clip(-0.5, 0.5)", "sigmoid"]))]
-                if residual:
-                    steps.insert(int(rng.integers(0, 2)), "add(residual)")
+                for given, step in ((residual, "add(residual)"), (gate, "multiply(gate)")):
+                    if given:
+                        steps.insert(int(rng.integers(0, len(steps) + 1)), step)
                 limits = {"post_ops": ", ".join(steps)}
-            return Case(name, (x, channel, parameter, *[x] * residual), limits)
+            read = [x] * residual + ([x] if residual else [None, x]) * gate
+            return Case(name, (x, channel, parameter, *read), limits)
         if name == "batch_norm_backward":
             if rng.random() < 0.3:
                 limits["inverted"] = True

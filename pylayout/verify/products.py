@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import LOOP, SPREAD, deviation, rounding, sum_bound
+from .bounds import LOOP, SPREAD, deviation, rounding, sum_bound, winograd_bound
 from .reference import Reference, register
 
 __all__ = ["Convolution", "convolved_geometry", "spread"]
@@ -71,12 +71,20 @@ class _Products(Reference):
             squares[members] = ((left * left) @ (right * right).T)[row, column]
         return total, squares, terms
 
+    def own_bound(self, algorithm: str, squares: Array) -> float:
+        """How far results of an algorithm may be off, whatever a loop's are."""
+        return 0.0
+
     def expected(self, output: int, where: Array) -> tuple[Array, Array]:
+        return self.expected_by("", output, where)
+
+    def expected_by(self, algorithm: str, output: int, where: Array) -> tuple[Array, Array]:
         total, squares, terms = self.sums(where)
+        own = self.own_bound(algorithm, squares)
         # Biases are one term.
         for addend in self.extra(where):
             total, squares, terms = total + addend, squares + addend * addend, terms + 1
-        bound = sum_bound(terms, total, squares, self.accuracy.unit, self.accuracy.tf32)
+        bound = np.maximum(own, sum_bound(terms, total, squares, self.accuracy.unit, self.accuracy.tf32))
         y, bound = self.with_post_ops(total, bound, where)
         return y, bound + rounding(y, self.dtype)
 
@@ -145,6 +153,12 @@ class Convolution(_Products):
             self.weight = weight
         self.shape = (x.shape[0], channels, *self.positions)
         self.finish()
+
+    def algorithm(self, implementation: str) -> str:
+        return "winograd" if "winograd" in implementation else ""
+
+    def own_bound(self, algorithm: str, squares: Array) -> float:
+        return winograd_bound(self.weight.shape[1], squares, self.accuracy.unit) if algorithm else 0.0
 
     def split(self, where: Array) -> tuple[Array, Array, Array]:
         pixels = int(np.prod(self.positions))

@@ -65,6 +65,14 @@ class Reference:
         """Values and bounds at flat positions."""
         raise NotImplementedError
 
+    def algorithm(self, implementation: str) -> str:
+        """What an implementation computes by, where that has bounds of its own; "": by the definition."""
+        return ""
+
+    def expected_by(self, algorithm: str, output: int, where: Array) -> tuple[Array, Array]:
+        """The same of an implementation that computes by this."""
+        return self.expected(output, where)
+
     def with_post_ops(self, values: Array, bound: Array, where: Any = ...) -> tuple[Array, Array]:
         """What post-ops make of values and their bounds; `where`: their flat positions in the result."""
 

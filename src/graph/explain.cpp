@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "graph/compiler.h"
+#include "graph/marked_costs.h"
 #include "graph/phases.h"
 
 namespace pl {
@@ -16,6 +17,15 @@ std::string milliseconds(double ms) {
   char text[32];
   std::snprintf(text, sizeof text, ms < 1 ? "%.4f" : "%.3f", ms);
   return text;
+}
+
+bool is_marked(const State& state, const CostDatabase& costs) {
+  return state.way && state.entry && is_marked(*state.entry, *state.way, costs);
+}
+
+// What a state's time rests on, where that is not a measurement of this op left alone.
+const char* said_of_cost(const State& state, const CostDatabase& costs) {
+  return !state.way->measured ? " (estimated)" : is_marked(state, costs) ? " (measured beside other programs)" : "";
 }
 
 std::string layout_text(const TensorDesc& desc, bool weights = false) {
@@ -281,7 +291,7 @@ std::string Plan::explain(const Variant& variant) const {
       continue;
     }
     text += state_text(schema, variant.nodes[i], state);
-    if (state.way) text += ", " + milliseconds(state.ms) + " ms" + (state.way->measured ? "" : " (estimated)");
+    if (state.way) text += ", " + milliseconds(state.ms) + " ms" + said_of_cost(state, context_->costs());
     if (choice.next)
       text += "; next: " + way_text(*choice.next) + ", " + inputs_text(schema, *choice.next) + " -> " +
               outputs_text(choice.next->outputs) + ", " + (choice.margin_ms >= 0 ? "+" : "-") +
@@ -305,7 +315,7 @@ std::string Plan::explain(const Variant& variant) const {
 }
 
 // [{"node", "op", "kind", "device", "refusals", "disagreements", "provider", "implementation", "inputs", "outputs",
-// "ms", "measured", "next"}], for every node.
+// "ms", "measured", "marked", "next"}], for every node.
 void Plan::write_choices(Json& json, const Body& body) const {
   const std::lock_guard<std::mutex> guard(explaining_);
   const auto state_fields = [&](const Schema& schema, const State& state) {
@@ -353,6 +363,7 @@ void Plan::write_choices(Json& json, const Body& body) const {
       json.end();
       state_fields(*variant.graph.node(i).schema, *choice.state);
       json.field("ms", choice.state->ms).field("measured", choice.state->way && choice.state->way->measured);
+      json.field("marked", is_marked(*choice.state, context_->costs()));
       json.key("next");
       if (choice.next) {
         json.object();

@@ -265,6 +265,7 @@ class Plan {
   std::vector<TimedProgram> timed_;
   std::vector<TimedProgram> timed_programs() const;
   int disturbed_before_ = 0;                  // compilations of this graph in a row
+  int marked_before_ = 0;                     // the same whose choices rest on marked costs (graph/marked_costs.h)
   bool recalled_ = false;                     // choices and timed programs are those of an earlier compilation
   mutable std::mutex explaining_;             // guards the costs of conversions, which are kept as they are asked for
   double seconds_ = 0;                        // that compiling took

@@ -8,6 +8,7 @@
 //   pylayout choices 2 <newline>
 //     spent   seconds that were given for measuring (0: no limit), whether that was enough, how many compilations in a
 //             row were disturbed; or instead
+//     marked  how many compilations in a row rest on costs that were measured beside other programs
 //     live    whether the contest in live runs (graph/live.h) came to its end
 //     contestant  name, ms: a program that was timed
 //     again   node, from: what is made again in the backward pass (graph/recompute.h)
@@ -15,7 +16,8 @@
 //   end <tab> checksum
 //
 // A compilation that ran out of time is continued by one that is given more; one on a machine so busy that the clock
-// said nothing is made anew, though not for ever.  A contest that the end of its process cut short goes on in the next
+// said nothing is made anew, though not for ever.  One whose costs were measured beside other programs serves, and is
+// made anew when the machine is quiet, once as a rule.  A contest that the end of its process cut short goes on in the next
 // one, from what it had found; a compilation that is to measure takes nothing of it.  A file that is damaged, or whose
 // choices are not offered any more, is as good as none.
 #include <algorithm>
@@ -25,12 +27,14 @@
 #include "core/paths.h"
 #include "graph/choices.h"
 #include "graph/compiler.h"
+#include "graph/marked_costs.h"
 
 namespace pl {
 namespace {
 
 constexpr std::string_view kMagic = "pylayout choices 2\n";
 constexpr int kMostDisturbed = 3;  // compilations, before the choices of the last are taken as they are
+constexpr int kMostMarked = 3;     // the same of those that rest on marked costs
 
 std::optional<double> number(const std::string& text) {
   double value = 0;
@@ -74,8 +78,14 @@ std::string Plan::memory_path() const {
 }
 
 void Plan::remember(bool enough, bool disturbed) const {
-  write_memory(
-      record("spent", options_.seconds.value_or(kDefaultSeconds), int(enough), disturbed ? disturbed_before_ + 1 : 0));
+  std::string spent =
+      record("spent", options_.seconds.value_or(kDefaultSeconds), int(enough), disturbed ? disturbed_before_ + 1 : 0);
+  const BodyRef own = body();
+  const bool marked = std::any_of(own->parts.begin(), own->parts.end(), [&](const auto& part) {
+    return rests_on_marked(*part->program, context_->costs());
+  });
+  if (marked) spent += record("marked", marked_before_ + 1);
+  write_memory(spent);
 }
 
 void Plan::remember_live(bool settled) const { write_memory(record("live", int(settled))); }
@@ -114,6 +124,9 @@ Plan::Recalled Plan::recall(bool measured) {
         const double seconds = options_.seconds.value_or(kDefaultSeconds);
         const bool as_long = spent && (*spent == 0 || (seconds > 0 && *spent >= seconds));
         enough = disturbed_before_ ? disturbed_before_ >= kMostDisturbed : as_long || line[2] == "1";
+      } else if (line[0] == "marked") {
+        reader.expect_fields(line, 2);
+        marked_before_ = int(reader.integer(line[1], 0, INT32_MAX - 1, "compilations"));
       } else if (line[0] == "live") {
         reader.expect_fields(line, 2);
         enough = line[1] == "1" && !measured;
@@ -129,6 +142,8 @@ Plan::Recalled Plan::recall(bool measured) {
         return Recalled::nothing;
       }
     }
+    if (marked_before_ > 0 && marked_before_ < kMostMarked)
+      enough = enough && context_->catalog().was_disturbed(*home_, threads_, Load::Clock::now());
     if (!again.empty()) {
       RecomputedGraph made = made_again(graph_, again);
       without = std::exchange(graph_, std::move(made.graph));

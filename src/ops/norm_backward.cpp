@@ -60,8 +60,8 @@ Schema batch_norm_training() {
       .attribute(attr::eps, 1e-5, "added to the variance, at least 0")
       .attribute(attr::low, None{}, "short for post_ops with clip: the least y; None: no limit")
       .attribute(attr::high, None{}, "short for post_ops with clip: the largest y, at least low; None: no limit");
-  take_post_ops(schema, {PostOp::add("residual")}, "x");
-  schema.result(Result("y").like("x").shaped("x"))
+  take_post_ops(schema, {PostOp::add("residual"), PostOp::multiply("gate")}, "x");
+  schema.result(Result("y").like("x").shaped("x").over("residual"))
       .result(Result("mean").of(DType::f32))
       .result(Result("variance").of(DType::f32));
   schema.infer = infer_training;

@@ -122,9 +122,9 @@ void derive_group_norm(Derivation& d) {
 
 Schema batch_norm() {
   Schema schema("batch_norm", "batch_norm",
-                "Batch normalisation with given statistics (inference), with an activation.\n\n"
+                "Batch normalisation with given statistics (inference), with residual sum and activation.\n\n"
                 "y[n, c, ...] = activation((x[n, c, ...] - running_mean[c]) / sqrt(running_var[c] + eps) * weight[c] + "
-                "bias[c])\n\nReturns the shape and dtype of x.\n\n"
+                "bias[c] + residual[n, c, ...])\n\nReturns the shape and dtype of x.\n\n"
                 "Source: S. Ioffe, C. Szegedy, arXiv 1502.03167.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
       .of(dtypes::floats)
@@ -138,8 +138,8 @@ Schema batch_norm() {
       .optional("bias", "(c); None: zeros", Role::constant)
       .like("x")
       .attribute(attr::eps, 1e-5, "added to the variance, at least 0");
-  take_post_ops(schema);
-  schema.result(Result("y").like("x").shaped("x").over("x"));
+  take_post_ops(schema, {PostOp::add("residual"), PostOp::multiply("gate")}, "x");
+  schema.result(Result("y").like("x").shaped("x").over("x").over("residual"));
   schema.trained_as = "batch_norm_training";
   schema.infer = infer_batch_norm;
   schema.gradient = derive_batch_norm;

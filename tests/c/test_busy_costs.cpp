@@ -12,11 +12,14 @@
 #include <vector>
 
 #include "check.h"
+#include "core/files.h"
 #include "core/load.h"
 #include "core/threads.h"
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
+#include "graph/plan.h"
+#include "graph/records.h"
 #include "ops/op.h"
 
 using namespace pl;
@@ -161,6 +164,64 @@ TEST("what_a_busy_machine_says_is_marked_serves_and_is_measured_again_when_it_is
     // Samples that this machine's other programs disturbed keep their mark.
     CHECK(later.busy() == ways - later.known(""));
   }
+}
+
+// A compilation that measures, in a process of its own: whether it took what an earlier one chose.  One layout, so that
+// no programs are held against each other, which would depend on what this machine's other programs do.
+struct Compiled {
+  bool recalled;
+  std::string explained;
+
+  Compiled(const std::string& cache, std::optional<double> others) {
+    Process process(cache, others);
+    Graph graph;
+    const ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {1, 16, 12, 12}));
+    graph.output(graph.add(*find_schema("relu"), {}, {x}, "relu")[0], "y", std::nullopt);
+    PlanOptions options;
+    options.layout = "NCHW";
+    options.seconds = 0.3;
+    const auto plan = Plan::compile(process.context, graph, options);
+    recalled = plan->summary_json().find("\"recalled\": true") != std::string::npos;
+    explained = plan->explain();
+  }
+  bool says_marked() const { return explained.find("(measured beside other programs)") != std::string::npos; }
+};
+
+// The file of the choices that a cache holds.
+struct KeptChoices {
+  std::string path, text;
+
+  explicit KeptChoices(const std::string& cache) {
+    for (const auto& file : std::filesystem::directory_iterator(cache + "/plans")) path = file.path().string();
+    text = read_file(path).value();
+  }
+  bool marked() const { return text.find("\nmarked\t") != std::string::npos; }
+  void set_marked(int compilations) {
+    text.resize(text.rfind("\nend\t") + 1);
+    const size_t at = text.find("\nmarked\t");
+    if (at != std::string::npos) text.erase(at, text.find('\n', at + 1) - at);
+    const size_t spent = text.find("\nspent\t"), behind = text.find('\n', spent + 1) + 1;
+    if (compilations) text.insert(behind, concat("marked\t", compilations, "\n"));
+    REQUIRE(write_file_atomically(path, sealed(text)));
+  }
+};
+
+TEST("choices_that_rest_on_what_a_busy_machine_said_serve_and_are_made_again_when_it_is_quiet") {
+  const Cache cache;
+  const Compiled first(cache.path, 1.0);
+  CHECK(!first.recalled && first.says_marked());
+  CHECK(KeptChoices(cache.path).marked());
+  const Compiled still_busy(cache.path, 1.0);
+  CHECK(still_busy.recalled && still_busy.says_marked());
+  const Compiled quiet(cache.path, 0.0);
+  CHECK(!quiet.recalled);
+  // Unless this machine's other programs disturbed the samples, which marks them whatever the load is said to be.
+  KeptChoices now(cache.path);
+  CHECK(now.marked() || !quiet.says_marked());
+  now.set_marked(0);
+  CHECK(Compiled(cache.path, 0.0).recalled);
+  KeptChoices(cache.path).set_marked(3);  // not for ever
+  CHECK(Compiled(cache.path, 0.0).recalled);
 }
 
 TEST("processors_that_ops_leave_free_may_be_taken") {

@@ -221,6 +221,19 @@ void test_batch_norm() {
               return y < 0 ? 0 : y;
             },
             8, 4e-6);
+        if (!full || dtype != dtypes_of(size_t(&shape - shapes))[0]) continue;
+        inputs.resize(5);
+        for (int k = 0; k < 2; ++k) inputs.push_back(random_input(dtype, shape));
+        run(
+            "batch_norm", "post_ops=\"relu, multiply(gate), scale(0.5), add(residual), clip(-1, 1)\"", inputs,
+            [&](const Op& op, const Dims& index) {
+              const Dims c{index[1]};
+              const double deviation = std::sqrt(at(inputs[2], c) + op.attributes[attr::eps]);
+              double y = (at(inputs[0], index) - at(inputs[1], c)) / deviation * at(inputs[3], c) + at(inputs[4], c);
+              y = std::max(y, 0.0) * at(inputs[6], index) * 0.5 + at(inputs[5], index);
+              return std::min(std::max(y, -1.0), 1.0);
+            },
+            12, 8e-6);
       }
 }
 

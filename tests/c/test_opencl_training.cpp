@@ -90,6 +90,8 @@ TEST("batch_norm") {
     run({"batch_norm_backward", "eps=0.01", {x, x, c, c, c}, -1, {}, 1, {3}, {2, 3}});
     if (x[0] != 3 && x[0] != 2) continue;
     run({"batch_norm_training", "low=0.0 high=0.75", {x, c, c}});
+    if (x[0] == 3 || x[1] == 33)
+      run({"batch_norm_training", "post_ops=\"multiply(gate), tanh, add(residual), relu\"", {x, c, c, x, x}});
     run({"batch_norm_backward", "low=0.0 high=0.75", {x, x, c, c, c, c}, -1, {}, 1, {3}, {2, 3}});
   }
   CHECK(seen.count("batch_norm_training_whole") == 1 && seen.count("batch_norm_backward_whole") == 1);

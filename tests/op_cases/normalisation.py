@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from .case import X4, Case, into, normal, post_ops
+from .case import X4, Case, into, normal, operands, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
+
+
+def _with_operands(steps: str, tensors: Callable[..., list[np.ndarray | None]], y: tuple[int, ...]):
+    return lambda rng: [*tensors(rng), *operands(steps, y)(rng)]
 
 
 def _statistics(channels: int, shape: tuple[int, ...]):
@@ -30,6 +36,14 @@ add(
     lambda torch, f, t, a: post_ops(f, f.batch_norm(*t), a["post_ops"], t),
     post_ops="silu, scale(-0.5)",
 )
+LISTED = ["add(residual), relu", "silu, multiply(gate), scale(0.5), add(residual), clip(-1, 2)", "multiply(gate)"]
+for steps in LISTED:
+    add(
+        "batch_norm",
+        _with_operands(steps, _statistics(19, X4), X4),
+        lambda torch, f, t, a: post_ops(f, f.batch_norm(*t[:5]), a["post_ops"], t),
+        post_ops=steps,
+    )
 add("batch_norm", _statistics(6, (4, 6)), lambda torch, f, t, a: f.batch_norm(*t, eps=1e-3), eps=1e-3)
 add(
     "layer_norm",

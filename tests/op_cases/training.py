@@ -220,6 +220,10 @@ for _activation in ("relu6", "silu", "sigmoid"):
 add("batch_norm_training", normal(X4, (19,), (19,), X4), batch_norm_of, name="a sum alone")
 add("batch_norm_training", normal(_PLACES, (32,), (32,), _PLACES), batch_norm_of, post_ops="tanh, add(residual)")
 add("batch_norm_training", normal(X4, (19,), (19,)), batch_norm_of, post_ops="relu, scale(-0.5)")
+_GATED = "multiply(gate), tanh, add(residual), relu"
+for _shape in (X4, _PLACES):
+    _c = _shape[1:2]
+    add("batch_norm_training", normal(_shape, _c, _c, _shape, _shape), batch_norm_of, post_ops=_GATED, name=f"{_shape}")
 add("batch_norm_backward", with_statistics(X4, biased=True), batch_norm_gradients, low=0.0)
 add("batch_norm_backward", with_statistics(X4, True, True), batch_norm_gradients, low=0.0, inverted=True)
 add("batch_norm_backward", with_statistics((4, 32, 6, 5), biased=True), batch_norm_gradients, low=-0.5, high=1.0)

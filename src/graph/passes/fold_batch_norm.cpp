@@ -41,6 +41,7 @@ bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
   if (before < 0 || rewriter.uses(x) != 1) return false;
   const auto product = product_of(rewriter, size_t(before));
   if (!product || product->output_axis != 1 || !takes_output_affine(rewriter, *product, true)) return false;
+  if (!takes_operands_of(rewriter, *product, index)) return false;
   const auto affine = affine_of(rewriter, index);
   if (!affine) return false;
   fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift);

@@ -10,7 +10,8 @@ namespace {
 bool costs_less(Rewriter& rewriter, size_t index, const Fused& fused, Context& context, Device& device) {
   const PostOps list = list_of(rewriter, fused);
   const Node& first = rewriter.node(size_t(fused.before));
-  if (!first.schema->products || are_fast(list)) return false;  // those are fuse_pointwise's, and fuse_post_ops'
+  // Functions of what is no product are fuse_pointwise's, a sum and a function behind it fuse_post_ops'.
+  if ((!first.schema->products && !reads_inputs(fused.steps)) || are_fast(list)) return false;
   Attributes attributes = first.attributes;
   set_post_ops(attributes, list);
   std::vector<TensorDesc> inputs;

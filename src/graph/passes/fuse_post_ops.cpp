@@ -10,7 +10,7 @@ Pass fuse_post_ops() {
       "fuse_post_ops",
       "Makes an elementwise function a post-op of the op before it (convolutions, linear, matmul, arithmetic of two "
       "tensors, batch norms), and a tensor that is added to the result of a convolution, linear, matmul or "
-      "batch_norm_training its residual, if shapes are equal and nothing else uses that result.  Exact in f32 but "
+      "batch norm its residual, if shapes are equal and nothing else uses that result.  Exact in f32 but "
       "for the order of additions; in narrower dtypes one rounding less.",
       [](Graph& graph, Context&) {
         return fuse_post_ops(

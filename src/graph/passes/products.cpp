@@ -77,6 +77,14 @@ bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales
          !rewriter.has_post_ops(product.index);
 }
 
+bool takes_operands_of(const Rewriter& rewriter, const Product& product, size_t root) {
+  const PostOps &own = rewriter.post_ops(product.index), &list = rewriter.post_ops(root);
+  const Schema& schema = *rewriter.node(product.index).schema;
+  return std::all_of(list.begin(), list.end(), [&](const PostOp& step) {
+    return !step.reads_input() || (takes_post_op(schema, step) && std::find(own.begin(), own.end(), step) == own.end());
+  });
+}
+
 void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
                         const std::vector<double>& scale, const std::vector<double>& shift) {
   const Node& node = rewriter.node(product.index);
@@ -94,8 +102,15 @@ void fold_output_affine(Rewriter& rewriter, Context& context, const Product& pro
   }
   Attributes attributes = node.attributes;
   append_post_ops(attributes, rewriter.post_ops(root));
+  std::vector<ValueId> inputs = with_constants(rewriter, context, product, weight, bias);
+  for (const PostOp& step : rewriter.post_ops(root)) {
+    if (!step.reads_input()) continue;
+    const size_t place = size_t(operand_of(*node.schema, step));
+    inputs.resize(std::max(inputs.size(), place + 1), kNoValue);
+    inputs[place] = rewriter.input(rewriter.node(root), size_t(operand_of(*rewriter.node(root).schema, step)));
+  }
   const std::string schema = node.schema->name, name = node.name;
-  rewriter.rewrite(root, schema, attributes, with_constants(rewriter, context, product, weight, bias), name);
+  rewriter.rewrite(root, schema, attributes, inputs, name);
 }
 
 bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& product, ValueId x,

@@ -35,8 +35,10 @@ std::optional<PostOp> free_operand(const Rewriter& rewriter, size_t index, PostO
 // Whether y -> scale * y + shift of the result, by output channel, can go into weight and bias.  Needs constant
 // weights and bias, and no post-ops but sums; a scale other than 1 none at all.
 bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales);
-// Rewrites node `root` into the product followed by y -> scale * y + shift and by the post-ops of `root`.  `scale` may
-// be empty: ones.
+// Whether it has the operands that the post-ops of node `root` read.
+bool takes_operands_of(const Rewriter& rewriter, const Product& product, size_t root);
+// Rewrites node `root` into the product followed by y -> scale * y + shift and by the post-ops of `root`, whose operands
+// it takes.  `scale` may be empty: ones.
 void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
                         const std::vector<double>& scale, const std::vector<double>& shift);
 

@@ -273,8 +273,11 @@ dnnl_primitive_attr_t PrimitiveAttributes::attributes() {
 }
 
 Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create,
-                             const std::vector<Binding>& bindings, const std::string& prefix, bool references) {
+                             const std::vector<Binding>& bindings, const std::string& prefix, bool references,
+                             const_dnnl_memory_desc_t weights) {
   Outcome outcome;
+  require(weights || !accumulate_, Code::internal, op_.schema->name, ": a question that accumulates names no weights");
+  twins_ = Twins{weights, false, nullptr, {}};
   dnnl_primitive_desc_t made = nullptr;
   if (!may_be_wanted(out_.wanted, bindings)) return outcome;
   outcome.status = create(&made);
@@ -317,20 +320,53 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
   return outcome;
 }
 
-PrimitiveDesc Lister::accumulating(const_dnnl_primitive_desc_t pd) const {
-  const auto md_of = [](const_dnnl_primitive_desc_t of, int argument) {
-    return dnnl_primitive_desc_query_md(of, dnnl_query_exec_arg_md, argument);
+namespace {
+
+bool same_md(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b, int argument) {
+  return dnnl_memory_desc_equal(dnnl_primitive_desc_query_md(a, dnnl_query_exec_arg_md, argument),
+                                dnnl_primitive_desc_query_md(b, dnnl_query_exec_arg_md, argument));
+}
+
+bool same_name(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b) {
+  return std::string_view(info_of(a)) == info_of(b);
+}
+
+bool same_tensors(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b) {
+  return same_md(a, b, DNNL_ARG_WEIGHTS) && same_md(a, b, DNNL_ARG_DST);
+}
+
+}  // namespace
+
+// A question takes as long as oneDNN takes to refuse on behalf of all implementations before the first that is offered,
+// some 0.1 ms: one for each candidate would make a list of them take half as long again.
+PrimitiveDesc Lister::accumulating(const_dnnl_primitive_desc_t pd) {
+  if (!twins_.asked) {
+    twins_.asked = true;
+    dnnl_primitive_desc_t made = nullptr;
+    if (accumulate_(twins_.weights, &made) == dnnl_success) twins_.next.reset(made);
+  }
+  const auto meet = [&] {
+    dnnl_primitive_desc_t copy = nullptr;
+    expect_success(dnnl_primitive_desc_clone(&copy, twins_.next.get()), "dnnl_primitive_desc_clone");
+    twins_.met.emplace_back(copy, Destroy());
+    if (dnnl_primitive_desc_next_impl(twins_.next.get()) != dnnl_success) twins_.next.reset();
   };
-  const const_dnnl_memory_desc_t weights = md_of(pd, DNNL_ARG_WEIGHTS), dst = md_of(pd, DNNL_ARG_DST);
+  for (size_t i = 0; i < twins_.met.size() || twins_.next; ++i) {
+    if (i == twins_.met.size()) meet();
+    if (!same_name(twins_.met[i].get(), pd)) continue;
+    if (same_tensors(twins_.met[i].get(), pd)) return twins_.met[i];
+    // Left to itself it would have the weights otherwise than the one that does not accumulate.
+    return accumulating_with(dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WEIGHTS), pd);
+  }
+  return nullptr;
+}
+
+PrimitiveDesc Lister::accumulating_with(const_dnnl_memory_desc_t weights, const_dnnl_primitive_desc_t pd) const {
   dnnl_primitive_desc_t made = nullptr;
   if (accumulate_(weights, &made) != dnnl_success) return nullptr;
   const PrimitiveDesc found(made, Destroy());
   do {
-    if (std::string_view(info_of(made)) != info_of(pd)) continue;
-    if (!dnnl_memory_desc_equal(md_of(made, DNNL_ARG_WEIGHTS), weights) ||
-        !dnnl_memory_desc_equal(md_of(made, DNNL_ARG_DST), dst))
-      return nullptr;
-    return found;
+    if (same_name(made, pd)) return same_tensors(made, pd) ? found : nullptr;
   } while (dnnl_primitive_desc_next_impl(made) == dnnl_success);
   return nullptr;
 }

@@ -78,7 +78,7 @@ class Lister {
 
   // Makes a primitive description by `create(&pd)` and adds every implementation of it.  `prefix` tells apart the
   // ways in which one op can be put ("matmul:").  Reference implementations are taken where the list has nothing else,
-  // if at all.  Returns what became of it.
+  // if at all.  weights: as the question has them, where accumulate() was told of it.  Returns what became of it.
   struct Outcome {
     int added = 0;
     int fast = 0;        // of those, the ones that are not reference implementations
@@ -87,7 +87,7 @@ class Lister {
     dnnl_status_t status = dnnl_success;
   };
   Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,
-               const std::string& prefix = "", bool references = true);
+               const std::string& prefix = "", bool references = true, const_dnnl_memory_desc_t weights = nullptr);
 
   // From now on: how the same is asked with weights as a description has them, accumulating into dst what the first
   // post-op adds, this input.  Candidates then run so where the caller wants the result in that input's memory, which
@@ -120,7 +120,8 @@ class Lister {
  private:
   bool add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name);
   // The same implementation, accumulating into dst; null where it has no such.
-  PrimitiveDesc accumulating(const_dnnl_primitive_desc_t pd) const;
+  PrimitiveDesc accumulating(const_dnnl_primitive_desc_t pd);
+  PrimitiveDesc accumulating_with(const_dnnl_memory_desc_t weights, const_dnnl_primitive_desc_t pd) const;
 
   const Op& op_;
   CandidateList& out_;
@@ -131,6 +132,15 @@ class Lister {
   bool faulty_ = false;
   Accumulate accumulate_;
   int accumulated_ = -1;
+  // The implementations that accumulate, of the question that walk() asks: asked for once, and as far as they were
+  // wanted.  Those of both questions come in the same order.
+  struct Twins {
+    const_dnnl_memory_desc_t weights = nullptr;
+    bool asked = false;
+    Owned<dnnl_primitive_desc_t> next;  // null: there are no more
+    std::vector<PrimitiveDesc> met;
+  };
+  Twins twins_;
 };
 
 // The input that the op's first post-op adds; -1: it adds none.

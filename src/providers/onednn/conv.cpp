@@ -62,7 +62,7 @@ struct Convolution {
       auto all = bindings;
       all.push_back(weights_binding);
       return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weights.get(), attributes, pd); }, all,
-                         accumulate ? "sum:" : "", !accumulate);
+                         accumulate ? "sum:" : "", !accumulate, weights.get());
     };
     Binding free_weights = input(DNNL_ARG_WEIGHTS, 1);
     free_weights.view = [groups = groups](BlockedDesc& desc) { return groups == 1 || desc.merge(0); };

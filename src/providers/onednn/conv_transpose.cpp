@@ -70,7 +70,7 @@ void list(const Op& op, CandidateList& out) {
       };
       const Accumulating sum(op, apart ? nullptr : &lister, operand, create);
       return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weights.get(), applied, pd); }, all,
-                         apart ? "then_post_ops:" : "");
+                         apart ? "then_post_ops:" : "", true, weights.get());
     };
     const auto ask_all = [&](bool apart) {
       const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart);

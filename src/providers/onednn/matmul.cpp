@@ -34,7 +34,8 @@ void list_linear(const Op& op, CandidateList& out) {
     const Accumulating sum(op, &lister, operand, create);
     auto all = bindings;
     all.push_back(std::move(binding));
-    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all);
+    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all, "", true,
+                       weight.get());
   };
   ask_inner_product(any_md(type, {columns, in}), input(DNNL_ARG_WEIGHTS, 1));
   // The form that oneDNN likes best depends on the number of rows; weights that are packed for another number serve
@@ -53,7 +54,8 @@ void list_linear(const Op& op, CandidateList& out) {
     const Accumulating sum(op, &lister, operand, create);
     auto all = bindings;
     all.push_back(std::move(binding));
-    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all, "matmul:");
+    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all, "matmul:",
+                       true, weight.get());
   };
   // There the weight is (in, out).
   Binding free_weight = input(DNNL_ARG_WEIGHTS, 1);
@@ -130,7 +132,7 @@ void list_matmul(const Op& op, CandidateList& out) {
     return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), a_md.get(), weights, bias.get(), y_md.get(), applied);
   };
   const Accumulating sum(op, &lister, {y_md.get(), plain(op.out())}, create);
-  lister.walk([&](dnnl_primitive_desc_t* pd) { return create(b_md.get(), attributes, pd); }, bindings);
+  lister.walk([&](dnnl_primitive_desc_t* pd) { return create(b_md.get(), attributes, pd); }, bindings, "", true, b_md.get());
   lister.finish();
 }
 

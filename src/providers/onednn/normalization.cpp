@@ -14,6 +14,8 @@ void list_batch_norm(const Op& op, CandidateList& out) {
   if (op.has(3)) flags |= dnnl_use_scale;
   if (op.has(4)) flags |= dnnl_use_shift;
   const PostOps& list = post_ops_of(op);
+  if (reads_inputs(list))
+    return refuse(op, out, concat("post_ops is ", to_text(list), ", and oneDNN's batch norm reads no further input"));
   const bool relu = list.size() == 1 && list[0] == PostOp::function("relu");
   if (relu) flags |= dnnl_fuse_norm_relu;
   Lister lister(op, out);

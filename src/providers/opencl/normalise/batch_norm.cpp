@@ -8,20 +8,29 @@
 namespace pl::opencl {
 namespace {
 
-// What both kernels take: the source, statistics and factors that the op has, its epsilon behind them.
+constexpr int kVectors = 5;  // inputs 1 to 4 have a value for each channel
+
+// What these kernels take: the source, statistics, factors and operands that the op has, its epsilon behind them.
 Launch& add_kernel(KernelList& kernel, KernelSource& source, const char* name, const Op& op,
                    const Candidate& candidate) {
   source.tensor("SRC", candidate.inputs[0])
       .tensor("DST", candidate.outputs[0])
       .tensor("MEAN", candidate.inputs[1])
       .tensor("VAR", candidate.inputs[2]);
-  define_post_ops(source, op);
+  define_operands(source, op);
   if (op.has(3)) source.tensor("WEIGHT", candidate.inputs[3]);
   if (op.has(4)) source.tensor("BIAS", candidate.inputs[4]);
   Launch& launch = kernel.add(source, name).input(0, "SRC").output(0, "DST").input(1, "MEAN").input(2, "VAR");
   if (op.has(3)) launch.input(3, "WEIGHT");
   if (op.has(4)) launch.input(4, "BIAS");
+  pass_operands(launch, op);
   return launch.scalar(cl_float(op.attributes[attr::eps]));
+}
+
+// The vectors of a value for each channel, in their only layout.
+void vectors_plain(const Op& op, Candidate& candidate) {
+  for (int i = 1; i < kVectors; ++i)
+    if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(1));
 }
 
 std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, const Candidate& candidate) {
@@ -63,17 +72,14 @@ void list_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   const bool cpu = device.capabilities().cpu;
   if (x.rank() < 2 || !has_quads(x.dtype) || x.shape[1] % 4 || x.elements() == 0) return;
   Candidate base = make_candidate(op, "batch_norm_quad");
-  for (size_t i = 1; i < op.inputs.size(); ++i) {
-    if (!op.has(i)) continue;
-    if (!has_quads(op.in(int(i)).dtype)) return;
-    base.inputs[i] = op.in(int(i)).with_layout(Layout::plain(1));
-  }
+  vectors_plain(op, base);
   std::vector<Layout> layouts = {Layout::channels_last(x.rank())};
   if (x.rank() > 2) layouts = layouts_to_try(op, x);
   for (const Layout& layout : layouts) {
     Candidate candidate = base;
     candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
     candidate.outputs[0] = candidate.inputs[0];
+    place_operands(op, candidate);
     const Addressing src(candidate.inputs[0]);
     const auto [dim, block] = src.unit();
     const int64_t run = block ? block : x.shape[1];
@@ -98,13 +104,10 @@ void list_planes(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   if (device.capabilities().cpu || x.rank() < 3 || !has_quads(x.dtype) || x.elements() == 0) return;
   Candidate candidate = make_candidate(op, "batch_norm_planes");
-  for (size_t i = 1; i < op.inputs.size(); ++i) {
-    if (!op.has(i)) continue;
-    if (!has_quads(op.in(int(i)).dtype)) return;
-    candidate.inputs[i] = op.in(int(i)).with_layout(Layout::plain(1));
-  }
+  vectors_plain(op, candidate);
   candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, Layout::plain(x.rank()));
   candidate.outputs[0] = candidate.inputs[0];
+  place_operands(op, candidate);
   const Addressing src(candidate.inputs[0]);
   const int64_t planes = x.shape[0] * x.shape[1], positions = x.elements() / planes;
   const int piece = piece_of(positions, int64_t(size_of(x.dtype)));
@@ -123,13 +126,6 @@ void list_planes(const Op& op, OpenclDevice& device, CandidateList& out) {
   out.add(std::move(candidate));
 }
 
-// The vectors of a value for each channel, in their only layout.
-void vectors_plain(const Op& op, Candidate& candidate) {
-  for (size_t i = 1; i < candidate.inputs.size(); ++i)
-    if (candidate.inputs[i].present)
-      candidate.inputs[i] = op.in(int(i)).with_layout(Layout::plain(op.in(int(i)).rank()));
-}
-
 // Positions side by side, on CPUs.
 void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
@@ -142,6 +138,8 @@ void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
     const auto rows = row_vectors(device, candidate.inputs[0], positions);
     if (!rows || rows->across) return false;
     vectors_plain(op, candidate);
+    place_operands(op, candidate);
+    candidate.in_place = 0;  // what the last vector of a row has met before, it reads and writes again
     candidate.efficiency = 0.5;
     candidate.prepare = [&device, op, rows = *rows] {
       KernelSource source("batch_norm/batch_norm_vectors.cl");
@@ -149,12 +147,13 @@ void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
       const char* const names[] = {"", "MEAN_DTYPE", "VAR_DTYPE", "WEIGHT_DTYPE", "BIAS_DTYPE"};
       for (int i : {1, 2, 3, 4})
         if (op.has(i)) source.define(names[i], name_of(op.in(i).dtype));
-      define_post_ops(source, op);
+      define_operands(source, op);
       rows.define(source);
       auto kernel = std::make_unique<KernelList>(device);
       Launch& launch = kernel->add(source, "batch_norm_vectors").input(0).output(0);
       for (int i : {1, 2, 3, 4})
         if (op.has(i)) launch.input(i);
+      pass_operands(launch, op);
       rows.walk(launch).scalar(cl_float(op.attributes[attr::eps])).index(op.in(0).shape[1]);
       rows.global(launch, device);
       return kernel;
@@ -169,6 +168,7 @@ void list_batch_norm(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_planes(op, device, out);
   add_per_layout(op, "batch_norm_direct", out, [&](Candidate& candidate) {
     vectors_plain(op, candidate);
+    place_operands(op, candidate);
     candidate.efficiency = 0.3;
     candidate.prepare = [&device, op, candidate] { return prepare_batch_norm(device, op, candidate); };
     return true;

@@ -19,16 +19,14 @@ void define_limits(KernelSource& source, const Limits& limits) { source.define("
 
 std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
   const cl_float eps = cl_float(op.attributes[attr::eps]);
-  const int added = added_input(op);
   KernelSource source("batch_norm/batch_norm_training.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
   source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype)).define("BIAS_DTYPE", name_of(op.in(2).dtype));
   source.define("MEAN_DTYPE", name_of(op.out(1).dtype)).define("VAR_DTYPE", name_of(op.out(2).dtype));
-  if (added >= 0) source.define("RES_DTYPE", name_of(op.in(added).dtype));
-  define_post_ops(source, op);
+  define_operands(source, op);
   parts.define(source);
   const auto finished = [&](Launch& launch) {
-    if (added >= 0) launch.input(added);
+    pass_operands(launch, op);
     parts.over_parts(launch);
   };
   auto kernel = std::make_unique<KernelList>(device);
@@ -108,6 +106,7 @@ void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
       for (TensorDesc& input : candidate.inputs)
         if (input.present)
           input = input.with_layout(input.rank() == op.in(0).rank() ? candidate.inputs[0].layout : Layout::plain(1));
+      place_operands(op, candidate);
       if (parts->parts > 1) {
         candidate.workspace_bytes = parts->workspace_bytes();
         candidate.start_ms = kLaunchMs * (parts->parts <= kMostJoined ? 1 : 2);

@@ -73,6 +73,19 @@ void place_operands(const Op& op, Candidate& candidate) {
   }
 }
 
+void define_operands(KernelSource& source, const Op& op) {
+  define_post_ops(source, op);
+  const char* const names[] = {"RES_DTYPE", "MORE_DTYPE"};
+  int known = 0;
+  for (const PostOp& step : post_ops_of(op))
+    if (step.reads_input()) source.define(names[known++], name_of(op.in(operand_of(*op.schema, step)).dtype));
+}
+
+void pass_operands(Launch& launch, const Op& op) {
+  for (const PostOp& step : post_ops_of(op))
+    if (step.reads_input()) launch.input(operand_of(*op.schema, step));
+}
+
 bool short_epilogue(const Op& op) {
   const PostOps& list = post_ops_of(op);
   return list.size() <= 2 && std::all_of(list.begin(), list.end(), [](const PostOp& step) {

@@ -26,6 +26,11 @@ int added_input(const Op& op);
 // Describes the inputs that post-ops read as the candidate's result, which may be written in their memory.
 void place_operands(const Op& op, Candidate& candidate);
 
+// Of kernels that read operands where they write their result (kernels/common/operands.clh): the post-ops and the dtypes
+// of their inputs, and the arguments of OPERAND_PARAMETERS.
+void define_operands(KernelSource& source, const Op& op);
+void pass_operands(Launch& launch, const Op& op);
+
 // Whether the op's post-ops are a few instructions, so that it may be repeated for each sum of a tile.
 bool short_epilogue(const Op& op);
 
