@@ -10,6 +10,9 @@ import pytest
 
 import pylayout as pl
 
+# By estimates alone: steps are counted, whatever other tests measured.
+pytestmark = pytest.mark.usefixtures("untuned")
+
 N, LENGTH, CHANNELS, WIDTH = 2, 9, 40, 8
 TERMS = 264  # long sums: joined whatever the sizes
 

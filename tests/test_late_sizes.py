@@ -295,7 +295,7 @@ def test_ops_take_the_sizes_late_that_their_page_lists(op, untuned):
 def test_further_sizes_take_what_the_first_took(untuned):
     """With branches that are joined: where their ends are written in place at one size, they are at others.
 
-    By estimates, which grow with sizes: reorders of each size may be measured, and take another way each.
+    By estimates, which grow with sizes. Measured reorders may take another way at each.
     """
 
     def graph():
