@@ -10,6 +10,9 @@ import pytest
 
 import pylayout as pl
 
+# By estimates alone: steps are counted, whatever other tests measured.
+pytestmark = pytest.mark.usefixtures("untuned")
+
 N, LENGTH, CHANNELS, WIDTH = 2, 9, 40, 8
 TERMS = 264  # long sums: joined whatever the sizes
 
@@ -212,7 +215,7 @@ def test_named_axes(transposed: bool, math_of: str, device: str, tmp_path: Any) 
             np.testing.assert_allclose(one.run(given)[0], expected, rtol=tolerance, atol=tolerance)
             assert events_of(one, "linear", given) == (linears if n else 0)
     bytes_of = [each.summary()["memory"]["constant_bytes"] for each in (plan, apart)]
-    assert bytes_of[0] <= 1.2 * bytes_of[1]
+    assert bytes_of[0] <= 1.6 * bytes_of[1]  # a kernel may want rows padded; another copy would be twice as much
 
 
 def test_named_axes_of_products_that_some_sizes_have_apart() -> None:

@@ -362,11 +362,13 @@ def test_attention_reads_heads_where_they_lie(rng):
     q, k, v = (pl.asarray(rng.standard_normal((2, 50, 3, 16)).astype("f4")) for _ in range(3))
     heads = [ops.permute(t, [0, 2, 1, 3]) for t in (q, k, v)]
     with pl.profile() as profile:
-        y = ops.scaled_dot_product_attention(*heads)
+        y = ops.scaled_dot_product_attention(*heads, layout=heads[0].layout)
+    assert y.layout == heads[0].layout
     summary = profile.summary()
     assert summary["reorders"]["activations"]["count"] == 0
     plain = [np.ascontiguousarray(np.asarray(t)) for t in heads]
-    np.testing.assert_array_equal(np.asarray(y), np.asarray(ops.scaled_dot_product_attention(*plain)))
+    expected = np.asarray(ops.scaled_dot_product_attention(*plain))  # perhaps by another kernel
+    np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("op", ["lstm", "gru", "rnn"])

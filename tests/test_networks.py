@@ -81,7 +81,7 @@ def test_unknown_network():
 
 
 def test_seeds_repeat_and_differ():
-    first, again = seeded(NETWORKS["mobilenet_v2"], 3), seeded(NETWORKS["mobilenet_v2"], 3)
+    first, again = parameters_of("mobilenet_v2"), seeded(NETWORKS["mobilenet_v2"])
     other = seeded(NETWORKS["mobilenet_v2"], 4)
     assert first.keys() == again.keys() == other.keys()
     for key in first:

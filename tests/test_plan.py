@@ -560,7 +560,7 @@ def test_attention_reads_heads_that_lie_side_by_side(shape, layout):
     g = pl.Graph()
     tensors = [g.input(name, shape, layout=layout) for name in "qkv"]
     g.output(g.scaled_dot_product_attention(*tensors), "y", layout=layout)
-    plan = pl.compile(g, device="cpu", tune="off")
+    plan = pl.compile(g, device="cpu", layout=layout, tune="off")
     assert plan.summary()["reorders"]["count"] == 0
     values = [RNG.standard_normal(shape).astype("float32") for _ in "qkv"]
     want = numpy.asarray(ops.scaled_dot_product_attention(*map(pl.asarray, values)))
