@@ -17,9 +17,9 @@
 //
 // A compilation that ran out of time is continued by one that is given more; one on a machine so busy that the clock
 // said nothing is made anew, though not for ever.  One whose costs were measured beside other programs serves, and is
-// made anew when the machine is quiet, once as a rule.  A contest that the end of its process cut short goes on in the next
-// one, from what it had found; a compilation that is to measure takes nothing of it.  A file that is damaged, or whose
-// choices are not offered any more, is as good as none.
+// made anew when the machine is quiet, once as a rule.  A contest that the end of its process cut short goes on in the
+// next one, from what it had found; a compilation that is to measure takes nothing of it.  A file that is damaged, or
+// whose choices are not offered any more, is as good as none.
 #include <algorithm>
 #include <charconv>
 

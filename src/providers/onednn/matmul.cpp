@@ -132,7 +132,8 @@ void list_matmul(const Op& op, CandidateList& out) {
     return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), a_md.get(), weights, bias.get(), y_md.get(), applied);
   };
   const Accumulating sum(op, &lister, {y_md.get(), plain(op.out())}, create);
-  lister.walk([&](dnnl_primitive_desc_t* pd) { return create(b_md.get(), attributes, pd); }, bindings, "", true, b_md.get());
+  lister.walk([&](dnnl_primitive_desc_t* pd) { return create(b_md.get(), attributes, pd); }, bindings, "", true,
+              b_md.get());
   lister.finish();
 }
 

@@ -57,13 +57,6 @@ bool accept_post_ops(const Op& op, CandidateList& out) {
   return false;
 }
 
-int added_input(const Op& op) {
-  const PostOps& list = post_ops_of(op);
-  const Step sum =
-      std::find_if(list.begin(), list.end(), [](const PostOp& step) { return step.kind == PostOp::Kind::add; });
-  return sum == list.end() ? -1 : operand_of(*op.schema, *sum);
-}
-
 void place_operands(const Op& op, Candidate& candidate) {
   for (const PostOp& step : post_ops_of(op)) {
     if (!step.reads_input()) continue;

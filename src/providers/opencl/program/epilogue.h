@@ -21,8 +21,6 @@ bool accept_post_ops(const Op& op, CandidateList& out);
 // How many inputs the op's post-ops read.
 int operand_count(const Op& op);
 
-// The input that is added to the op's sums; -1: none.  Of ops whose only operand is added.
-int added_input(const Op& op);
 // Describes the inputs that post-ops read as the candidate's result, which may be written in their memory.
 void place_operands(const Op& op, Candidate& candidate);
 
