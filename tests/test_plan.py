@@ -587,7 +587,7 @@ def test_explain_says_why_an_op_does_not_run_on_the_device(opencl_device, tmp_pa
     assert choices["quantize_linear"]["device"] == "cpu"
     reasons = {refusal["provider"]: refusal["reason"] for refusal in choices["quantize_linear"]["refusals"]}
     assert set(reasons) == {"opencl"}
-    assert choices["relu"]["refusals"] == choices["neg"]["refusals"] == []
+    assert choices["relu"]["refusals"] == choices["pointwise"]["refusals"] == []
     why = f"on cpu, because {opencl_device} has no way: opencl: {reasons['opencl']}"
     assert plan.explain().count(why) == 1
     path = tmp_path / "plan.html"
