@@ -445,7 +445,7 @@ Arithmetic arithmetic_of(const Op& op, DType result) {
   return floating ? Arithmetic::f32 : Arithmetic::s64;
 }
 
-void infer(Op& op) {
+void infer_pointwise(Op& op) {
   const bool reduces = !op.attributes.is_none(attr::reductions);
   const DType dtype = result_dtype(op, 0);
   op.attributes.set(attr::dtype, std::string(name_of(dtype)));
@@ -511,7 +511,7 @@ Schema make_pointwise() {
   schema.attribute(attr::dtype, None{}, "of the outputs; none: that of x0");
   schema.result(Result("y").named_by(attr::dtype).like("tensors").over("tensors").repeated())
       .by_element(attr::reductions);
-  schema.infer = infer;
+  schema.infer = infer_pointwise;
   schema.expression = [](const Op& op) -> ElementExpression {
     const bool elements = op.attributes.is_none(attr::reductions) && op.outputs.size() == 1;
     if (!elements || arithmetic_of(op, op.out().dtype) != Arithmetic::f32) return {};

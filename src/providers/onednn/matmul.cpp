@@ -86,7 +86,7 @@ struct Matrices {
   }
 };
 
-void list_matmul(const Op& op, CandidateList& out) {
+void list_matmul_matmul(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
   const Dims &a_shape = op.in(0).shape, &b_shape = op.in(1).shape;
@@ -135,7 +135,7 @@ void list_matmul(const Op& op, CandidateList& out) {
 }
 
 PL_ONEDNN_KIND("linear", list_linear);
-PL_ONEDNN_KIND("matmul", list_matmul);
+PL_ONEDNN_KIND("matmul", list_matmul_matmul);
 
 }  // namespace
 }  // namespace pl::onednn
