@@ -73,7 +73,7 @@ test-all: tests
 # After an edit: builds what one test needs and runs it.
 #   make check T=test_pbqp            a file of tests/c (its cases: T="test_pbqp pbqp.trees")
 #   make check T=tests/test_views.py  with pytest, against the library that the edit made in pylayout/
-check: $(VENV)/venv.stamp
+check: $(VENV)/test.stamp
 	@test -n "$(T)" || { echo "make check T=NAME: test_pbqp, or tests/test_views.py" >&2; exit 2; }
 	@test -f $(BUILD)/build.ninja || $(MAKE) build
 ifneq ($(filter %.py,$(firstword $(subst ::, ,$(T)))),)
@@ -139,7 +139,7 @@ test-aarch64: $(VENV)/venv.stamp
 # and kill; the others search plans, with no instruction of their own, and take minutes in an emulator.
 NOT_IN_QEMU := ^opencl_|fast_enough|^contest[.]|^cost_database[.]processes|^agreement[.]|^assign[.]|^simplify[.]long_chains
 
-bench: build
+bench: build $(VENV)/test.stamp
 	$(BIN)/python -m bench
 
 lint: $(VENV)/lint.stamp
@@ -168,18 +168,25 @@ $(VENV)/build.stamp: $(VENV)/venv.stamp $(SOURCES)
 	@touch $@
 
 # The tests of tests/c and the examples, in the same folder: they are linked with the objects that are there.
-tests: build
+tests: build $(VENV)/test.stamp
 	@$(BIN)/cmake --build $(BUILD) --parallel $(JOBS)
 
-# Intel's OpenCL runtime from pip takes PoCL's place where that could not be installed.
+# What builds and runs the package, and reads the photograph of `demo`. Intel's OpenCL runtime from pip takes PoCL's
+# place where that could not be installed.
 $(VENV)/venv.stamp: pyproject.toml tools/system-packages tools/requirements
 	@tools/system-packages $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Python packages into $(VENV)"
 	@$(BIN)/pip install -q --upgrade pip
-	@{ $(BIN)/python tools/requirements build run test; echo cmake; echo ninja; \
+	@{ $(BIN)/python tools/requirements build run report; echo cmake; echo ninja; \
 	  ls /etc/OpenCL/vendors 2>/dev/null | grep -Eq '^(pocl|intel).*[.]icd$$' || \
 	  $(BIN)/python tools/requirements opencl; } | $(BIN)/pip install -q -r /dev/stdin
+	@touch $@
+
+# What tests need beside it takes as long to install: `make demo` and `make build` do without.
+$(VENV)/test.stamp: $(VENV)/venv.stamp
+	@echo "installing what tests need into $(VENV)"
+	@$(BIN)/python tools/requirements test | $(BIN)/pip install -q -r /dev/stdin
 	@touch $@
 
 $(VENV)/lint.stamp: $(VENV)/venv.stamp

@@ -56,6 +56,37 @@ def test_providers_do_not_include_dispatch_or_each_other() -> None:
         assert found == []
 
 
+def own_names(path: Path) -> set[str]:
+    """What a file declares in anonymous namespaces, outside of classes and functions."""
+    declared = set()
+    for body in re.findall(r"^namespace \{\n(.*?)^\}", code(path), re.DOTALL | re.MULTILINE):
+        for line in re.findall(r"^[\w\[].*", body, re.MULTILINE):
+            for pattern in (
+                r"(?:template <.*> )?(?:struct|class|enum class|enum) (\w+)",
+                r"using (\w+) =",
+                r"(?:static |inline |constexpr |const )+[\w:<>,*& ]+? (\w+)(?:\[.*\])?(?: =|\{|;)",
+                r"[\w:<>,*& ]+?[ *&](\w+)\(",
+            ):
+                if found := re.match(pattern, line):
+                    declared.add(found[1])
+                    break
+    return declared
+
+
+def test_files_compiled_together_have_names_of_their_own() -> None:
+    """CMakeLists.txt, pl_compile_together: small files of a folder may be compiled as one."""
+    clashes = []
+    for folder in ("core", "abi", "dispatch", "ops", "graph/passes", "providers/onednn", "providers/opencl"):
+        for place in [SOURCE / folder, *(p for p in (SOURCE / folder).iterdir() if p.is_dir())]:
+            seen: dict[str, str] = {}
+            for path in sorted(place.glob("*.cpp")):
+                for name in own_names(path):
+                    if name in seen:
+                        clashes.append(f"{path.relative_to(SOURCE)}: {name} is in {seen[name]}, too")
+                    seen[name] = path.name
+    assert not clashes
+
+
 def test_units_of_dispatch_do_not_know_the_context() -> None:
     """It owns them; `candidate_runs` is a user of it, as graph/ is."""
     allowed = {"context.cpp", "candidate_runs.h", "candidate_runs.cpp"}

@@ -64,9 +64,9 @@ AttributeValue scalar(const std::string& word) {
   return word;
 }
 
-class Parser {
+class AttributesParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit AttributesParser(std::string_view text) : text_(text) {}
 
   Attributes run() {
     Attributes result;
@@ -255,7 +255,17 @@ struct Hash {
 
 }  // namespace
 
-Attributes Attributes::parse(std::string_view text) { return Parser(text).run(); }
+Attributes::Attributes() = default;
+Attributes::~Attributes() = default;
+Attributes::Attributes(const Attributes& other) = default;
+Attributes::Attributes(Attributes&& other) noexcept = default;
+Attributes& Attributes::operator=(const Attributes& other) = default;
+Attributes& Attributes::operator=(Attributes&& other) noexcept = default;
+Attributes::Attributes(std::initializer_list<Item> items) {
+  for (const Item& item : items) set_value(item.entry.name, item.entry.value);
+}
+
+Attributes Attributes::parse(std::string_view text) { return AttributesParser(text).run(); }
 
 const AttributeValue* Attributes::find_value(const AttributeName& name) const {
   for (const Entry& entry : entries_)

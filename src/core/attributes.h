@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -68,11 +67,11 @@ class AttributeName {
   static AttributeName of(std::string_view text);
 
   constexpr std::string_view text() const { return text_; }
+  std::string str() const { return std::string(text_); }
   constexpr uint64_t id() const { return id_; }  // of the text, the same in every process
   constexpr bool empty() const { return text_.empty(); }
   friend constexpr bool operator==(const AttributeName& a, const AttributeName& b) { return a.id_ == b.id_; }
   friend constexpr bool operator!=(const AttributeName& a, const AttributeName& b) { return a.id_ != b.id_; }
-  friend std::ostream& operator<<(std::ostream& out, const AttributeName& name) { return out << name.text_; }
 
  protected:
   constexpr explicit AttributeName(std::string_view text) : text_(text), id_(id_of(text)) {}
@@ -95,8 +94,7 @@ class Key : public AttributeName {
  public:
   static constexpr AttributeType type = attribute_type<T>();
 
-  template <size_t N>
-  constexpr explicit Key(const char (&name)[N]) : AttributeName(std::string_view(name, N - 1)) {}
+  constexpr explicit Key(const char* name) : AttributeName(std::string_view(name)) {}
 };
 
 // What the attribute of a Key<T> may be set to: a T or None; of a list also one number, which a schema makes a list of.
@@ -147,10 +145,13 @@ class Attributes {
     Entry entry;
   };
 
-  Attributes() = default;
-  Attributes(std::initializer_list<Item> items) {
-    for (const Item& item : items) set_value(item.entry.name, item.entry.value);
-  }
+  Attributes();
+  ~Attributes();
+  Attributes(const Attributes& other);
+  Attributes(Attributes&& other) noexcept;
+  Attributes& operator=(const Attributes& other);
+  Attributes& operator=(Attributes&& other) noexcept;
+  Attributes(std::initializer_list<Item> items);
   static Attributes parse(std::string_view text);  // throws Error(invalid_argument) with the position
 
   bool has(const AttributeName& name) const { return find_value(name) != nullptr; }

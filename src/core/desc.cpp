@@ -28,6 +28,16 @@ Dims dense_strides(const Dims& shape, const Layout& layout) {
 
 }  // namespace
 
+std::string Dims::str() const {
+  std::string text = "(";
+  for (int i = 0; i < rank_; ++i) text += (i ? ", " : "") + std::to_string(values_[i]);
+  return text + (rank_ == 1 ? ",)" : ")");
+}
+
+void Dims::refuse_rank(size_t rank) {
+  fail(Code::shape, "a tensor has at most ", kMaxRank, " dimensions, not ", rank);
+}
+
 TensorDesc TensorDesc::dense(DType dtype, const Dims& shape, const Layout& layout) {
   require(layout.rank() == shape.size(), Code::layout, "layout ", layout.str(), " has rank ", layout.rank(),
           ", but the shape ", shape, " has ", shape.size());
@@ -137,8 +147,6 @@ bool operator==(const TensorDesc& a, const TensorDesc& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.layout == b.layout && a.strides == b.strides &&
          a.offset == b.offset;
 }
-
-std::ostream& operator<<(std::ostream& out, const TensorDesc& desc) { return out << desc.str(); }
 
 bool same_memory(const TensorDesc& a, const TensorDesc& b) {
   if (!a.present || !b.present || a.dtype != b.dtype || a.shape != b.shape || a.offset != b.offset) return false;

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <ostream>
 #include <string>
 
 #include "core/dims.h"
@@ -51,7 +50,6 @@ struct TensorDesc {
 
 bool operator==(const TensorDesc& a, const TensorDesc& b);
 inline bool operator!=(const TensorDesc& a, const TensorDesc& b) { return !(a == b); }
-std::ostream& operator<<(std::ostream& out, const TensorDesc& desc);
 
 // True when both describe the same bytes at the same places, though the layouts may be spelled
 // differently: the order of dimensions of size 1 does not matter (C = 1, H = W = 1).

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -36,7 +35,7 @@ class Dims {
   const int64_t* end() const { return values_.data() + rank_; }
   const int64_t* data() const { return values_.data(); }
   void push_back(int64_t value) {
-    require(rank_ < kMaxRank, Code::shape, "a tensor has at most ", kMaxRank, " dimensions");
+    if (rank_ >= kMaxRank) refuse_rank(size_t(rank_) + 1);
     values_[rank_++] = value;
   }
   std::vector<int64_t> vector() const { return {begin(), end()}; }
@@ -52,18 +51,16 @@ class Dims {
     return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());
   }
   friend bool operator!=(const Dims& a, const Dims& b) { return !(a == b); }
-  friend std::ostream& operator<<(std::ostream& out, const Dims& dims) {  // (1, 64, 56, 56)
-    out << '(';
-    for (int i = 0; i < dims.rank_; ++i) out << (i ? ", " : "") << dims[i];
-    return out << (dims.rank_ == 1 ? ",)" : ")");
-  }
+  std::string str() const;  // (1, 64, 56, 56)
 
  private:
   void assign(const int64_t* values, size_t count) {
-    require(count <= size_t(kMaxRank), Code::shape, "rank ", count, ": a tensor has at most ", kMaxRank, " dimensions");
+    if (count > size_t(kMaxRank)) refuse_rank(count);
     std::copy(values, values + count, values_.begin());
     rank_ = int(count);
   }
+
+  [[noreturn]] static void refuse_rank(size_t rank);
 
   std::array<int64_t, kMaxRank> values_{};  // unused places stay zero, so that whole-object hashing works
   int rank_ = 0;

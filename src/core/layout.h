@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -63,7 +62,6 @@ class Layout {
     return a.rank_ == b.rank_ && a.block_count_ == b.block_count_ && a.order_ == b.order_ && a.blocks_ == b.blocks_;
   }
   friend bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
-  friend std::ostream& operator<<(std::ostream& out, const Layout& layout) { return out << layout.str(); }
 
  private:
   std::array<int8_t, kMaxRank> order_{};

@@ -12,9 +12,9 @@
 namespace pl {
 namespace {
 
-class Parser {
+class PostOpsParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit PostOpsParser(std::string_view text) : text_(text) {}
 
   PostOps run() {
     PostOps list;
@@ -94,6 +94,21 @@ class Parser {
 
 }  // namespace
 
+PostOp::PostOp() = default;
+PostOp::~PostOp() = default;
+PostOp::PostOp(const PostOp& other) = default;
+PostOp::PostOp(PostOp&& other) noexcept = default;
+PostOp& PostOp::operator=(const PostOp& other) = default;
+PostOp& PostOp::operator=(PostOp&& other) noexcept = default;
+PostOp::PostOp(Kind kind, std::string name, std::vector<double> parameters)
+    : kind(kind), name(std::move(name)), parameters(std::move(parameters)) {}
+PostOp PostOp::function(std::string name, std::vector<double> parameters) {
+  return {Kind::function, std::move(name), std::move(parameters)};
+}
+PostOp PostOp::scale(double number) { return {Kind::scale, "scale", {number}}; }
+PostOp PostOp::add(std::string input) { return {Kind::add, std::move(input), {}}; }
+PostOp PostOp::multiply(std::string input) { return {Kind::multiply, std::move(input), {}}; }
+
 std::string PostOp::str() const {
   if (kind == Kind::add) return "add(" + name + ")";
   if (kind == Kind::multiply) return "multiply(" + name + ")";
@@ -114,7 +129,7 @@ std::string to_text(const PostOps& list) {
   return text;
 }
 
-PostOps parse_post_ops(std::string_view text) { return Parser(text).run(); }
+PostOps parse_post_ops(std::string_view text) { return PostOpsParser(text).run(); }
 
 uint64_t hash_of(const PostOps& list, uint64_t seed) {
   seed = hash_mix(seed, list.size());

@@ -24,12 +24,17 @@ struct PostOp {
   std::string name;                // of the function, or of the input; "scale"
   std::vector<double> parameters;  // of the function, as many as it has once they are complete; the number of scale
 
-  static PostOp function(std::string name, std::vector<double> parameters = {}) {
-    return {Kind::function, std::move(name), std::move(parameters)};
-  }
-  static PostOp scale(double number) { return {Kind::scale, "scale", {number}}; }
-  static PostOp add(std::string input) { return {Kind::add, std::move(input), {}}; }
-  static PostOp multiply(std::string input) { return {Kind::multiply, std::move(input), {}}; }
+  PostOp();
+  ~PostOp();
+  PostOp(const PostOp& other);
+  PostOp(PostOp&& other) noexcept;
+  PostOp& operator=(const PostOp& other);
+  PostOp& operator=(PostOp&& other) noexcept;
+  PostOp(Kind kind, std::string name, std::vector<double> parameters);
+  static PostOp function(std::string name, std::vector<double> parameters = {});
+  static PostOp scale(double number);
+  static PostOp add(std::string input);
+  static PostOp multiply(std::string input);
 
   bool reads_input() const { return kind == Kind::add || kind == Kind::multiply; }
   double alpha() const { return parameters.empty() ? 0 : parameters[0]; }

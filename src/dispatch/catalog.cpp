@@ -11,12 +11,12 @@
 namespace pl {
 namespace {
 
-std::string key_of(const Device& device, int threads, const std::string& text, const std::string& only) {
+std::string entry_key(const Device& device, int threads, const std::string& text, const std::string& only) {
   std::string key = concat(device.name(), '\t', device.traits().threads ? threads : 0, '\t', text);
   return only.empty() ? key : key + '\t' + only;
 }
 
-std::string key_of(const Entry& entry) { return key_of(*entry.device, entry.threads, entry.text, entry.only); }
+std::string entry_key(const Entry& entry) { return entry_key(*entry.device, entry.threads, entry.text, entry.only); }
 
 // What choices hold in memory, measured as the growth of a process that meets new shapes (oneDNN 3.2, two cores): a
 // convolution with some twenty ways 120 KiB and 60 for its primitive, an elementwise function 16.
@@ -120,7 +120,7 @@ EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads, con
   Op op = asked;
   op.math = std::max<Math>(op.math, machine_.options().math);
   if (!threads) threads = machine_.options().threads;
-  const std::string key = key_of(device, threads, describe(op), only);
+  const std::string key = entry_key(device, threads, describe(op), only);
   {
     std::lock_guard<std::mutex> guard(lock_);
     auto it = entries_.find(key);
@@ -257,7 +257,7 @@ EntryRef Catalog::renew(const EntryRef& entry, const Entry& space) {
   made->bytes = bytes_of(*made);
   bytes_ += made->bytes;
   touch(*made);
-  entries_[key_of(*entry)] = made;
+  entries_[entry_key(*entry)] = made;
   return made;
 }
 
@@ -296,7 +296,7 @@ void Catalog::let_go(std::vector<EntryRef>& entries) {
     const EntryRef entry = std::move(entries.back());
     entries.pop_back();
     if (entry->runs || entry->linked || !entry->consumers.empty() || entry.use_count() > 2) continue;
-    const auto it = entries_.find(key_of(*entry));
+    const auto it = entries_.find(entry_key(*entry));
     if (it != entries_.end() && it->second == entry) entries_.erase(it);
   }
 }

@@ -25,7 +25,7 @@ uint64_t checksum_of(std::string_view text) {
   return seed;
 }
 
-std::string key_of(const std::string& environment, const std::string& op, const std::string& candidate) {
+std::string cost_key(const std::string& environment, const std::string& op, const std::string& candidate) {
   return environment + '\t' + op + '\t' + candidate;
 }
 
@@ -71,7 +71,7 @@ void CostDatabase::load() {
 std::optional<double> CostDatabase::find(const std::string& environment, const std::string& op,
                                          const std::string& candidate) const {
   std::lock_guard<std::mutex> guard(lock_);
-  auto it = costs_.find(key_of(environment, op, candidate));
+  auto it = costs_.find(cost_key(environment, op, candidate));
   if (it == costs_.end()) return std::nullopt;
   return it->second;
 }
@@ -91,7 +91,7 @@ std::vector<CostDatabase::Record> CostDatabase::records(const std::string& envir
 
 void CostDatabase::record(const std::string& environment, const std::string& op, const std::string& candidate,
                           double ms) {
-  const std::string key = key_of(environment, op, candidate);
+  const std::string key = cost_key(environment, op, candidate);
   char number[32];
   std::snprintf(number, sizeof number, "%.9g", ms);
   const std::string body = key + '\t' + number;

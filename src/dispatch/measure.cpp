@@ -29,11 +29,11 @@ constexpr double kClose = 1.15;        // candidates this near to the best are t
 constexpr double kTie = 1.05;          // those this near to it also by rounds in which everything is cold
 constexpr int kTieRounds = 12;
 
-using Clock = std::chrono::steady_clock;
+using MeasureClock = std::chrono::steady_clock;
 
 // Whatever disturbs a run makes it longer, never shorter, so the lower quartile is nearer the truth than the median
 // on a busy machine; the minimum would reward a single lucky run.
-double lower_quartile(std::vector<double> values) {
+double lower_quartile_measure(std::vector<double> values) {
   const auto at = values.begin() + long((values.size() - 1) / 4);
   std::nth_element(values.begin(), at, values.end());
   return *at;
@@ -45,14 +45,16 @@ std::atomic<int64_t> measuring_ns{0}, comparing_ns{0};
 class TimeIn {
  public:
   explicit TimeIn(std::atomic<int64_t>& sum) : sum_(sum) {}
-  ~TimeIn() { sum_ += std::chrono::nanoseconds(Clock::now() - began_).count(); }
+  ~TimeIn() { sum_ += std::chrono::nanoseconds(MeasureClock::now() - began_).count(); }
 
  private:
   std::atomic<int64_t>& sum_;
-  Clock::time_point began_ = Clock::now();
+  MeasureClock::time_point began_ = MeasureClock::now();
 };
 
-double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
+double seconds_since(MeasureClock::time_point began) {
+  return std::chrono::duration<double>(MeasureClock::now() - began).count();
+}
 
 // A candidate that is being timed.
 struct Timed {
@@ -104,7 +106,7 @@ struct Timed {
         if (buffer) evicted.push_back(buffer);
     if (workspace) evicted.push_back(workspace);
   }
-  double ms() const { return clean.size() >= kEnoughClean ? lower_quartile(clean) : shortest; }
+  double ms() const { return clean.size() >= kEnoughClean ? lower_quartile_measure(clean) : shortest; }
 };
 
 // True if other ops cannot tell them apart: they take the same data, and give the same.
@@ -135,7 +137,7 @@ void break_ties(Device& device, std::vector<Timed>& list, const MeasureOptions& 
     }
     if (!leads || tied.size() < 2) continue;
     for (Timed& each : tied) each.forget(), each.evict_all();
-    const auto began = Clock::now();
+    const auto began = MeasureClock::now();
     for (int round = 0; round < kTieRounds && (round < int(kEnoughClean) || seconds_since(began) < options.seconds / 2);
          ++round)
       for (size_t i = 0; i < tied.size(); ++i) {
@@ -296,7 +298,7 @@ class Measurement {
   void run() {
     run_untimed();
     if (options_.untimed) return;
-    began_ = Clock::now();
+    began_ = MeasureClock::now();
     take_first_samples();
     race();
     decide_among_the_best();
@@ -430,7 +432,7 @@ class Measurement {
   Buffers buffers_;
   std::vector<Timed> timed_;
   size_t first_ = 0;  // that the next round begins with
-  Clock::time_point began_;
+  MeasureClock::time_point began_;
 };
 
 }  // namespace

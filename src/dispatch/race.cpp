@@ -8,7 +8,7 @@
 namespace pl {
 namespace {
 
-double lower_quartile(std::vector<double> values) {
+double lower_quartile_race(std::vector<double> values) {
   const auto at = values.begin() + long((values.size() - 1) / 4);
   std::nth_element(values.begin(), at, values.end());
   return *at;
@@ -64,10 +64,10 @@ std::optional<double> Race::time_of(const Taken& taken, const Entry* entry) {
     double sum = 0, places = 0;
     for (const std::vector<double>& place : samples.clean) {
       if (place.empty()) continue;
-      sum += lower_quartile(place);
+      sum += lower_quartile_race(place);
       ++places;
     }
-    const double ms = places > 0 ? sum / places : lower_quartile(samples.disturbed);
+    const double ms = places > 0 ? sum / places : lower_quartile_race(samples.disturbed);
     total += ms * double(samples.count);
     if (!samples.extra) runs += double(samples.count);
   }

@@ -15,7 +15,7 @@
 namespace pl {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using TunerClock = std::chrono::steady_clock;
 
 // A family and layouts whose starting point is slower than the best way by this are not searched.
 constexpr double kSearchRatio = 2;
@@ -111,10 +111,10 @@ void record_points(Search& search, CostDatabase& costs) {
 
 std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector<EntryRef> entries,
                               const TuneOptions& options) {
-  const auto began = Clock::now();
+  const auto began = TunerClock::now();
   const auto until =
-      began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
-  const auto left = [&] { return std::chrono::duration<double>(until - Clock::now()).count(); };
+      began + std::chrono::duration_cast<TunerClock::duration>(std::chrono::duration<double>(options.seconds));
+  const auto left = [&] { return std::chrono::duration<double>(until - TunerClock::now()).count(); };
   std::vector<TuneOutcome> outcomes;
   bool stopped = false;
   const auto report = [&](const std::string& what, double done) {

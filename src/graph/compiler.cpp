@@ -60,6 +60,16 @@ int64_t several_images(int64_t batch, int streams) {
 
 }  // namespace
 
+Plan::Variant::Variant() = default;
+Plan::Variant::~Variant() = default;
+Plan::Variant::Variant(Variant&& other) noexcept = default;
+Plan::Variant& Plan::Variant::operator=(Variant&& other) noexcept = default;
+
+Plan::Compiler::Finalist::Finalist() = default;
+Plan::Compiler::Finalist::~Finalist() = default;
+Plan::Compiler::Finalist::Finalist(Finalist&& other) noexcept = default;
+Plan::Compiler::Finalist& Plan::Compiler::Finalist::operator=(Finalist&& other) noexcept = default;
+
 void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
   const auto unknown = [](const State& state) { return state.way && state.way->compiles && !state.way->measured; };
   for (NodeStates& node : nodes) {

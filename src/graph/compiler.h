@@ -24,6 +24,11 @@ struct Plan::Cut {
 
 // How a batch is cut, with everything chosen for one slice of it; or a part of that, for some of the nodes.
 struct Plan::Variant {
+  Variant();
+  ~Variant();
+  Variant(Variant&& other) noexcept;
+  Variant& operator=(Variant&& other) noexcept;
+
   int64_t slice = 0;  // images at a time; 0: the graph as it is
   int64_t from = 0;   // the image that it begins with: of rests, which are one slice, not zero
   int streams = 1;    // slices at the same time
@@ -75,6 +80,11 @@ class Plan::Compiler {
 
   // A contestant of the last contest, a whole plan: one variant, or parts of several.
   struct Finalist {
+    Finalist();
+    ~Finalist();
+    Finalist(Finalist&& other) noexcept;
+    Finalist& operator=(Finalist&& other) noexcept;
+
     std::string name;
     std::vector<std::unique_ptr<Variant>> parts;
     std::unique_ptr<Chains> chains;

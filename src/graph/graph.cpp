@@ -44,6 +44,27 @@ void naming_node(const std::string& name, Body&& body) {
 
 }  // namespace
 
+Value::Value() = default;
+Value::~Value() = default;
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+
+Node::Node() = default;
+Node::~Node() = default;
+Node::Node(const Node& other) = default;
+Node::Node(Node&& other) noexcept = default;
+Node& Node::operator=(const Node& other) = default;
+Node& Node::operator=(Node&& other) noexcept = default;
+
+Graph::Graph() = default;
+Graph::~Graph() = default;
+Graph::Graph(const Graph& other) = default;
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(const Graph& other) = default;
+Graph& Graph::operator=(Graph&& other) noexcept = default;
+
 std::string Graph::unique_name(const std::string& wanted) {
   const std::string base = wanted.empty() ? "v" : wanted;
   std::string name = base;

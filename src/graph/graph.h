@@ -24,6 +24,13 @@ constexpr ValueId kNoValue = -1;
 constexpr int32_t kInserted = -2;  // Value::node of results of inserted nodes: kInserted - place
 
 struct Value {
+  Value();
+  ~Value();
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+
   std::string name;    // for people; unique in a graph
   TensorDesc desc;     // shape and dtype.  The layout is meant for constants and pinned inputs; else it is plain
   TensorRef constant;  // the data of a constant, else null
@@ -39,6 +46,13 @@ struct LateAttribute {
 };
 
 struct Node {
+  Node();
+  ~Node();
+  Node(const Node& other);
+  Node(Node&& other) noexcept;
+  Node& operator=(const Node& other);
+  Node& operator=(Node&& other) noexcept;
+
   std::string name;  // for people: "layer1.0.conv1", "/features/0/Conv"
   const Schema* schema = nullptr;
   Attributes attributes;        // as the user gave them: complete ones are made again for every shape
@@ -94,6 +108,13 @@ struct GraphOutput {
 
 class Graph {
  public:
+  Graph();
+  ~Graph();
+  Graph(const Graph& other);
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(const Graph& other);
+  Graph& operator=(Graph&& other) noexcept;
+
   // ---- building ----
 
   // `axes` may be empty, or name some of the axes ("n", "", "", "").  Equal names must have equal sizes.

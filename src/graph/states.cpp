@@ -350,6 +350,20 @@ class Lister {
 
 }  // namespace
 
+State::State() = default;
+State::~State() = default;
+State::State(const State& other) = default;
+State::State(State&& other) noexcept = default;
+State& State::operator=(const State& other) = default;
+State& State::operator=(State&& other) noexcept = default;
+
+NodeStates::NodeStates() = default;
+NodeStates::~NodeStates() = default;
+NodeStates::NodeStates(const NodeStates& other) = default;
+NodeStates::NodeStates(NodeStates&& other) noexcept = default;
+NodeStates& NodeStates::operator=(const NodeStates& other) = default;
+NodeStates& NodeStates::operator=(NodeStates&& other) noexcept = default;
+
 std::vector<NodeStates> list_states(const Graph& graph, Context& context, const StateOptions& options) {
   return Lister(graph, context, options).list();
 }

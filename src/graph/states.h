@@ -20,6 +20,13 @@
 namespace pl {
 
 struct State {
+  State();
+  ~State();
+  State(const State& other);
+  State(State&& other) noexcept;
+  State& operator=(const State& other);
+  State& operator=(State&& other) noexcept;
+
   Way* way = nullptr;               // null: a view, or a concat in place
   EntryRef entry;                   // of the way: the node's, or that of its op with strided views
   Way* dense = nullptr;             // of a way with strided views: the same one without
@@ -33,6 +40,13 @@ struct State {
 };
 
 struct NodeStates {
+  NodeStates();
+  ~NodeStates();
+  NodeStates(const NodeStates& other);
+  NodeStates(NodeStates&& other) noexcept;
+  NodeStates& operator=(const NodeStates& other);
+  NodeStates& operator=(NodeStates&& other) noexcept;
+
   enum class Kind { op, view, nothing };  // nothing: the results have no elements
   Kind kind = Kind::op;
   EntryRef entry;            // of an op

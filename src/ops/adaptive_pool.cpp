@@ -35,9 +35,9 @@ void infer_global(Op& op) {
   infer_sizes(op, spatial, std::vector<int64_t>(size_t(spatial), 1));
 }
 
-double flops(const Op& op) { return double(std::max(op.in(0).elements(), op.out().elements())); }
+double flops_adaptive_pool(const Op& op) { return double(std::max(op.in(0).elements(), op.out().elements())); }
 
-void derive(Derivation& d) {
+void derive_adaptive_pool(Derivation& d) {
   const Op& op = d.op();
   const Dims &x = op.in(0).shape, &y = op.out().shape;
   const int spatial = x.size() - 2;
@@ -74,8 +74,8 @@ Schema adaptive(const char* name, int spatial, bool average) {
       .result(Result("y").like("x"));
   schema.same_if_alike = true;  // every window is one element
   schema.infer = infer_adaptive;
-  schema.gradient = derive;
-  schema.flops = flops;
+  schema.gradient = derive_adaptive_pool;
+  schema.flops = flops_adaptive_pool;
   return schema;
 }
 
@@ -96,8 +96,8 @@ Schema global(const char* name, bool average) {
       .result(Result("y").like("x"));
   schema.same_if_alike = true;  // every window is one element
   schema.infer = infer_global;
-  schema.gradient = derive;
-  schema.flops = flops;
+  schema.gradient = derive_adaptive_pool;
+  schema.flops = flops_adaptive_pool;
   return schema;
 }
 

@@ -59,16 +59,16 @@ Dims checked_shape(Op& op, int mask_index) {
   return output;
 }
 
-void infer(Op& op) { add_output(op, checked_shape(op, kMask)); }
+void infer_attention(Op& op) { add_output(op, checked_shape(op, kMask)); }
 
-void infer_backward(Op& op) {
+void infer_backward_attention(Op& op) {
   const Dims shape = checked_shape(op, kMaskOfBackward);
   check_shape(op, kGrad, shape, "that of the result of scaled_dot_product_attention");
   for (int i = 0; i < 3; ++i) add_output(op);
 }
 
 // Two products; the exponentials are few against them.
-double flops(const Op& op) {
+double flops_attention(const Op& op) {
   const Dims &q = op.in(0).shape, &v = op.in(2).shape;
   const int last = q.size() - 1;
   double heads = 1;
@@ -84,7 +84,7 @@ Attributes given_attributes(const Op& op) {
   return attributes;
 }
 
-void derive(Derivation& d) {
+void derive_attention(Derivation& d) {
   const Op& op = d.op();
   if (op.has(kMask) && d.wanted(kMask)) {
     const AttentionGradients made =
@@ -98,9 +98,9 @@ void derive(Derivation& d) {
 }
 
 // Five products in the place of two.
-double flops_backward(const Op& op) { return 2.5 * flops(op); }
+double flops_backward_attention(const Op& op) { return 2.5 * flops_attention(op); }
 
-void add_attributes(Schema& schema) {
+void add_attributes_attention(Schema& schema) {
   schema.attribute(attr::scale, None{}, "factor of the scores; None: 1 / sqrt(e)")
       .attribute(attr::is_causal, false, "query i sees keys 0 to i only")
       .attribute(attr::enable_gqa, false,
@@ -135,12 +135,12 @@ Schema scaled_dot_product_attention() {
       .like_or("q", {DType::boolean})
       .batched(Batch::broadcast)
       .result(Result("y").like("q"));
-  add_attributes(schema);
+  add_attributes_attention(schema);
   schema.last_axes = 2;
-  schema.infer = infer;
-  schema.flops = flops;
+  schema.infer = infer_attention;
+  schema.flops = flops_attention;
   schema.products = true;
-  schema.gradient = derive;
+  schema.gradient = derive_attention;
   return schema;
 }
 
@@ -166,9 +166,9 @@ Schema scaled_dot_product_attention_backward() {
       .result(Result("dq").like("q").shaped("q"))
       .result(Result("dk").like("q").shaped("k"))
       .result(Result("dv").like("q").shaped("v"));
-  add_attributes(schema);
-  schema.infer = infer_backward;
-  schema.flops = flops_backward;
+  add_attributes_attention(schema);
+  schema.infer = infer_backward_attention;
+  schema.flops = flops_backward_attention;
   schema.products = true;
   return schema;
 }

@@ -68,13 +68,13 @@ const BinaryFunction& function_of(std::string_view name) {
   fail(Code::internal, "binary op ", name, " is not in the list of functions");
 }
 
-void infer(Op& op) {
+void infer_binary(Op& op) {
   if (const std::string* mode = op.attributes.find(attr::rounding_mode))
     op.attributes.set(attr::function, "div_" + *mode);
   add_output(op);
 }
 
-void derive(Derivation& d) {
+void derive_binary(Derivation& d) {
   const std::string& name = d.op().attributes[attr::function];
   const auto give = [&](int input, const char* expressions, const std::vector<Derivation::Value>& values) {
     d.give_if_wanted(input, [&] {
@@ -173,9 +173,9 @@ Schema binary(const char* name) {
   // A quotient that is rounded is another function.
   schema.algebra = {function.operation, function.commutes, function.neutral, {}};
   if (divides) schema.algebra.not_with = attr::rounding_mode;
-  schema.infer = infer;
+  schema.infer = infer_binary;
   schema.expression = expression;
-  if (numeric) schema.gradient = derive;
+  if (numeric) schema.gradient = derive_binary;
   return schema;
 }
 

@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_cast(Op& op) {
   const DType from = op.in(0).dtype, to = result_dtype(op, 0);
   op.attributes.set(attr::dtype, std::string(name_of(to)));
   // What is done before the element is stored in the other dtype.
@@ -29,7 +29,7 @@ Schema cast() {
   schema.same_if_alike = true;
   schema.keeps_finite = true;
   schema.zeros = Zeros::where_all;
-  schema.infer = infer;
+  schema.infer = infer_cast;
   schema.expression = [](const Op& op) -> ElementExpression {
     if (op.out().dtype == DType::boolean) return {"y0 = x0 != 0", {}};
     return is_floating(op.out().dtype) ? ElementExpression{"y0 = x0", {}, true} : ElementExpression{};

@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_channel_shuffle(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
   const int64_t groups = op.attributes[attr::groups], channels = op.in(0).shape[1];
   check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
@@ -25,7 +25,7 @@ Schema channel_shuffle() {
       .batched()
       .required(attr::groups, "divides c")
       .result(Result("y").like("x").shaped("x"));
-  schema.infer = infer;
+  schema.infer = infer_channel_shuffle;
   // Shuffled back: groups and channels of a group change places.
   schema.gradient = [](Derivation& d) {
     const int64_t groups = d.op().attributes[attr::groups], channels = d.op().in(0).shape[1];

@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_concat(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank());
   op.attributes.set(attr::dim, dim);
@@ -22,7 +22,7 @@ void infer(Op& op) {
   add_output(op, output);
 }
 
-void derive(Derivation& d) {
+void derive_concat(Derivation& d) {
   const int64_t dim = d.op().attributes[attr::dim];
   int64_t start = 0;
   for (size_t i = 0; i < d.op().inputs.size(); ++i) {
@@ -50,8 +50,8 @@ Schema concat_op() {
       .axis(attr::dim)
       .result(Result("y").like("tensors"));
   schema.joins = true;
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_concat;
+  schema.gradient = derive_concat;
   return schema;
 }
 

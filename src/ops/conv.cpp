@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_conv(Op& op) {
   const int spatial = spatial_rank(op);
   check_rank(op, 0, spatial + 2, spatial + 2);
   check_rank(op, 1, spatial + 2, spatial + 2);
@@ -15,14 +15,14 @@ void infer(Op& op) {
   add_output(op, output);
 }
 
-double flops(const Op& op) {
+double flops_conv(const Op& op) {
   double per_output = 2;
   for (int i = 1; i < op.in(1).rank(); ++i) per_output *= double(op.in(1).shape[i]);
   return per_output * double(op.out().elements());
 }
 
 // By x: a transposed convolution, which grows by what the stride left over.
-void derive(Derivation& d) {
+void derive_conv(Derivation& d) {
   const Op& op = d.op();
   const int spatial = spatial_rank(op);
   Attributes window;
@@ -85,13 +85,13 @@ Schema conv(const char* name, int spatial) {
       .attribute(attr::groups, int64_t(1), "divides c and oc");
   take_post_ops(schema, {PostOp::add("residual"), PostOp::multiply("gate")}, "x");
   schema.result(Result("y").like("x").over("residual"));
-  schema.infer = infer;
+  schema.infer = infer_conv;
   schema.products = true;
   schema.weighting = {Weighting::Order::outputs_first, 1};
   schema.quantized_as = "qlinear_conv";
   schema.padding = Padding::zeros;
-  schema.flops = flops;
-  schema.gradient = derive;
+  schema.flops = flops_conv;
+  schema.gradient = derive_conv;
   return schema;
 }
 

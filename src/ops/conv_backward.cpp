@@ -5,7 +5,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_conv_backward(Op& op) {
   const int spatial = spatial_rank(op);
   for (int i : {0, 1}) check_rank(op, i, spatial + 2, spatial + 2);
   const Dims &x = op.in(0).shape, &grad = op.in(1).shape;
@@ -26,7 +26,7 @@ void infer(Op& op) {
   add_output(op, weight);
 }
 
-double flops(const Op& op) {
+double flops_conv_backward(const Op& op) {
   double per_output = 2;
   for (int i = 1; i < op.out().rank(); ++i) per_output *= double(op.out().shape[i]);
   return per_output * double(op.in(1).elements());
@@ -57,9 +57,9 @@ Schema conv_backward_weights(const char* name, int spatial) {
       .attribute(attr::dilation, int64_t(1), "as for the convolution")
       .attribute(attr::groups, int64_t(1), "divides c and oc")
       .result(Result("dw").like("x"));
-  schema.infer = infer;
+  schema.infer = infer_conv_backward;
   schema.products = true;
-  schema.flops = flops;
+  schema.flops = flops_conv_backward;
   return schema;
 }
 

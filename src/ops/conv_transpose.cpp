@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_conv_transpose(Op& op) {
   const int spatial = spatial_rank(op);
   check_rank(op, 0, spatial + 2, spatial + 2);
   check_rank(op, 1, spatial + 2, spatial + 2);
@@ -49,14 +49,14 @@ void infer(Op& op) {
   add_output(op, output);
 }
 
-double flops(const Op& op) {
+double flops_conv_transpose(const Op& op) {
   double per_input = 2;
   for (int i = 1; i < op.in(1).rank(); ++i) per_input *= double(op.in(1).shape[i]);
   return per_input * double(op.in(0).elements());
 }
 
 // By x: a convolution of the gradient; by the weights: that of a convolution whose input is the gradient.
-void derive(Derivation& d) {
+void derive_conv_transpose(Derivation& d) {
   const Op& op = d.op();
   const int spatial = spatial_rank(op);
   Attributes window;
@@ -112,9 +112,9 @@ Schema conv_transpose(const char* name, int spatial) {
   schema.result(Result("y").like("x").over("residual"));
   schema.products = true;
   schema.weighting = {Weighting::Order::inputs_first, 1};
-  schema.infer = infer;
-  schema.flops = flops;
-  schema.gradient = derive;
+  schema.infer = infer_conv_transpose;
+  schema.flops = flops_conv_transpose;
+  schema.gradient = derive_conv_transpose;
   return schema;
 }
 

@@ -19,7 +19,7 @@ Dims check_targets(Op& op, int weight) {
   return op.attributes[attr::reduction] == "none" ? targets : Dims{};
 }
 
-void add_attributes(Schema& schema) {
+void add_attributes_cross_entropy(Schema& schema) {
   schema.attribute(attr::ignore_index, int64_t(-100), "positions with this target do not count")
       .attribute(attr::reduction, std::string("mean"), "mean: the sum divided by the sum of the targets' weights",
                  {"mean", "sum", "none"})
@@ -28,7 +28,7 @@ void add_attributes(Schema& schema) {
   schema.integers = [](const Op& op, int) { return std::pair<int64_t, int64_t>{0, op.in(0).shape[1] - 1}; };
 }
 
-void derive(Derivation& d) {
+void derive_cross_entropy(Derivation& d) {
   Attributes attributes;
   attributes.take(d.op().attributes, {attr::ignore_index, attr::reduction, attr::label_smoothing});
   std::vector<Derivation::Value> inputs{d.input(0), d.input(1), d.gradient()};
@@ -51,9 +51,9 @@ Schema cross_entropy() {
       .optional("weight", "(c), of classes; None: ones")
       .like("x")
       .result(Result("loss").like("x"));
-  add_attributes(schema);
+  add_attributes_cross_entropy(schema);
   schema.infer = [](Op& op) { add_output(op, check_targets(op, 2)); };
-  schema.gradient = derive;
+  schema.gradient = derive_cross_entropy;
   return schema;
 }
 
@@ -72,7 +72,7 @@ Schema cross_entropy_backward() {
       .optional("weight", "(c), of classes; None: ones")
       .like("x")
       .result(Result("dx").like("x").shaped("x"));
-  add_attributes(schema);
+  add_attributes_cross_entropy(schema);
   schema.infer = [](Op& op) {
     const Dims loss = check_targets(op, 3);
     check_shape(op, 2, loss, "the shape of the loss");

@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_cumsum(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   op.attributes.set(attr::dim, normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank()));
   add_output(op);
@@ -33,7 +33,7 @@ Schema running(const Running& what) {
       .axis(attr::dim)
       .result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
-  schema.infer = infer;
+  schema.infer = infer_cumsum;
   return schema;
 }
 

@@ -5,7 +5,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_expand(Op& op) {
   const Dims& x = op.in(0).shape;
   const std::vector<int64_t>& wanted = op.attributes[attr::shape];
   check(op, wanted.size() >= size_t(x.size()) && wanted.size() <= size_t(kMaxRank), Code::invalid_argument,
@@ -25,7 +25,7 @@ void infer(Op& op) {
 }
 
 // Dimensions that grow get a stride of 0.
-std::optional<std::vector<TensorDesc>> view(const Op& op) {
+std::optional<std::vector<TensorDesc>> view_expand(const Op& op) {
   const TensorDesc& x = op.in(0);
   const Dims& output = op.out().shape;
   if (output == x.shape) return std::vector<TensorDesc>{x};
@@ -55,8 +55,8 @@ Schema expand() {
   schema.same_if_alike = true;
   schema.keeps_finite = true;
   schema.zeros = Zeros::where_all;
-  schema.infer = infer;
-  schema.view = view;
+  schema.infer = infer_expand;
+  schema.view = view_expand;
   schema.gradient = [](Derivation& d) { d.give(0, d.summed_to(d.gradient(), d.op().in(0).shape)); };
   schema.flops = [](const Op&) { return 0.0; };
   return schema;

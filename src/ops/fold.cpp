@@ -8,7 +8,7 @@ namespace {
 // The number of elements of a window, and that of windows.
 int64_t product_of(const Op& op, const Key<Ints>& attribute) { return Dims(op.attributes[attribute]).product(); }
 
-void infer(Op& op) {
+void infer_fold(Op& op) {
   check_rank(op, 0, 3, 3);
   const auto spatial = int(op.attributes[attr::output_size].size());
   check(op, spatial >= 1 && spatial <= 3, Code::invalid_argument, "output_size has ", spatial,
@@ -47,7 +47,7 @@ void infer(Op& op) {
 }
 
 // Each window reads its elements of the gradient: one look-up in the padded images.
-void derive(Derivation& d) {
+void derive_fold(Derivation& d) {
   const Op& op = d.op();
   const Dims &x = op.in(0).shape, &y = op.out().shape;
   const auto kernel = op.attributes[attr::kernel_size], stride = op.attributes[attr::stride],
@@ -101,8 +101,8 @@ Schema fold() {
                  "of y before windows were taken: one value, one for each dimension, or begins, then ends")
       .attribute(attr::stride, int64_t(1), "distances between windows")
       .result(Result("y").like("x"));
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_fold;
+  schema.gradient = derive_fold;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
   return schema;
 }

@@ -43,7 +43,7 @@ void add_sampling(Schema& schema) {
 
 constexpr const char* kGrid = "(n, w', 1), (n, h', w', 2) or (n, d', h', w', 3), f32: from -1 to 1 across the image";
 
-void derive(Derivation& d) {
+void derive_grid_sample(Derivation& d) {
   const auto made = d.add("grid_sample_backward", d.op().attributes, {d.gradient(), d.input(0), d.input(1)});
   for (int i = 0; i < 2; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
 }
@@ -67,7 +67,7 @@ Schema grid_sample() {
   add_sampling(schema);
   schema.result(Result("y").like("x"));
   schema.infer = [](Op& op) { add_output(op, sampled_shape(op, 0)); };
-  schema.gradient = derive;
+  schema.gradient = derive_grid_sample;
   schema.flops = [](const Op& op) { return 2 * taps(op) * double(op.out().elements()); };
   return schema;
 }

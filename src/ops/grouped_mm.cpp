@@ -17,12 +17,12 @@ Schema& add_offsets(Schema& schema) {
   return schema.tensor("offsets", kOffsets).of(dtypes::indices).ascending();
 }
 
-double flops(double rows, const Op& op, int matrices) {
+double flops_grouped_mm(double rows, const Op& op, int matrices) {
   const Dims& shape = matrices < 0 ? op.out().shape : op.in(matrices).shape;
   return 2 * rows * double(shape[1]) * double(shape[2]);
 }
 
-void infer(Op& op) {
+void infer_grouped_mm(Op& op) {
   check_rank(op, 0, 2, 2);
   check_rank(op, 1, 3, 3);
   check_rank(op, 2, 1, 1);
@@ -35,7 +35,7 @@ void infer(Op& op) {
   add_output(op, {x[0], weight[3 - in]});
 }
 
-void derive(Derivation& d) {
+void derive_grouped_mm(Derivation& d) {
   const bool transposed = d.op().attributes[attr::transpose_weight];
   d.give_if_wanted(0, [&] {
     return d.make("grouped_mm", Attributes{{attr::transpose_weight, !transposed}},
@@ -63,10 +63,10 @@ Schema grouped_mm() {
       .result(Result("y").like("x"));
   schema.last_axes = 2;
   schema.keeps_finite = true;
-  schema.infer = infer;
+  schema.infer = infer_grouped_mm;
   schema.products = true;
-  schema.gradient = derive;
-  schema.flops = [](const Op& op) { return flops(double(op.in(0).shape[0]), op, 1); };
+  schema.gradient = derive_grouped_mm;
+  schema.flops = [](const Op& op) { return flops_grouped_mm(double(op.in(0).shape[0]), op, 1); };
   return schema;
 }
 
@@ -104,7 +104,7 @@ Schema grouped_mm_backward_weights() {
   schema.infer = infer_weights;
   schema.products = true;
   schema.gradient = derive_weights;
-  schema.flops = [](const Op& op) { return flops(double(op.in(0).shape[0]), op, -1); };
+  schema.flops = [](const Op& op) { return flops_grouped_mm(double(op.in(0).shape[0]), op, -1); };
   return schema;
 }
 

@@ -6,9 +6,9 @@
 namespace pl {
 namespace {
 
-constexpr size_t kMostParts = 64;
+constexpr size_t kInterleaveMostParts = 64;
 
-void infer(Op& op) {
+void infer_interleave(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
   const Dims& x = op.in(0).shape;
   check_shape(op, 1, x, "x.shape");
@@ -19,8 +19,8 @@ void infer(Op& op) {
     sections = {channels};
   else
     sections = op.attributes[attr::sections];
-  check(op, !sections.empty() && sections.size() <= kMostParts, Code::invalid_argument, "sections has ",
-        sections.size(), " values, expected 1 to ", kMostParts);
+  check(op, !sections.empty() && sections.size() <= kInterleaveMostParts, Code::invalid_argument, "sections has ",
+        sections.size(), " values, expected 1 to ", kInterleaveMostParts);
   int64_t rest = channels;
   for (int64_t section : sections) {
     check(op, section >= 0 && section <= rest, Code::shape, "sections holds ", section, ", expected ",
@@ -38,7 +38,7 @@ void infer(Op& op) {
 }
 
 // The parts joined, brought out of turns, and halved.
-void derive(Derivation& d) {
+void derive_interleave(Derivation& d) {
   const int64_t channels = d.op().in(0).shape[1];
   std::vector<Derivation::Value> parts;
   for (size_t k = 0; k < d.op().outputs.size(); ++k) parts.push_back(d.gradient(int(k)));
@@ -67,8 +67,8 @@ Schema interleave() {
       .batched()
       .attribute(attr::sections, None{}, "channels of each result, 2 * c together; None: one result")
       .result(Result("parts").like("x").repeated());
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_interleave;
+  schema.gradient = derive_interleave;
   schema.several = true;
   schema.flops = [](const Op&) { return 0.0; };
   return schema;

@@ -5,7 +5,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_linear(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   check_rank(op, 1, 2, 2);
   const Dims& x = op.in(0).shape;
@@ -19,7 +19,7 @@ void infer(Op& op) {
   add_output(op, output);
 }
 
-void derive(Derivation& d) {
+void derive_linear(Derivation& d) {
   const Dims &x = d.op().in(0).shape, &weight = d.op().in(1).shape;
   const int last = x.size() - 1;
   const int64_t rows = x.product() / std::max<int64_t>(x[last], 1);
@@ -49,12 +49,12 @@ Schema linear() {
   schema.last_axes = 1;
   schema.other_axes = true;
   schema.keeps_finite = true;
-  schema.infer = infer;
+  schema.infer = infer_linear;
   schema.products = true;
   schema.weighting = {Weighting::Order::outputs_first, -1};
   schema.quantized_as = "qlinear_matmul";
   schema.by_rows = true;
-  schema.gradient = derive;
+  schema.gradient = derive_linear;
   schema.flops = [](const Op& op) { return 2.0 * double(op.out().elements()) * double(op.in(1).shape[1]); };
   return schema;
 }

@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_lrn(Op& op) {
   check_rank(op, 0, 3, kMaxRank);
   check_range(op, attr::size, {op.attributes[attr::size]}, 1, (int64_t(1) << 31) - 1);
   for (const Key<double>& key : {attr::alpha, attr::beta, attr::k_float}) check_finite(op, key);
@@ -15,7 +15,7 @@ void infer(Op& op) {
 
 // With d = k + alpha * (mean of squares over the window): dx = g / d^beta - 2 alpha beta / size * x * (sum of
 // g x / d^(beta + 1) over the windows that hold the channel), the sums as average pools along channels.
-void derive(Derivation& d) {
+void derive_lrn(Derivation& d) {
   const Op& op = d.op();
   const Dims& x = op.in(0).shape;
   const int64_t size = op.attributes[attr::size], before = size / 2, after = (size - 1) / 2;
@@ -54,8 +54,8 @@ Schema local_response_norm() {
       .attribute(attr::beta, 0.75, "exponent")
       .attribute(attr::k_float, 1.0, "added to the mean of squares")
       .result(Result("y").like("x").shaped("x"));
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_lrn;
+  schema.gradient = derive_lrn;
   schema.flops = [](const Op& op) { return double(2 * op.attributes[attr::size] + 4) * double(op.out().elements()); };
   return schema;
 }

@@ -23,7 +23,7 @@ Matrix matrix_of(const Op& op, int input, const Key<bool>& transpose) {
   return transposed ? Matrix{matrix.columns, matrix.rows} : matrix;
 }
 
-void infer(Op& op) {
+void infer_matmul(Op& op) {
   for (int i = 0; i < 2; ++i) check_rank(op, i, 1, kMaxRank);
   const Matrix a = matrix_of(op, 0, attr::transpose_a), b = matrix_of(op, 1, attr::transpose_b);
   check(op, a.columns == b.rows, Code::shape, "b has ", b.rows, " rows with the shape ", op.in(1).shape, ", expected ",
@@ -48,14 +48,14 @@ void infer(Op& op) {
   add_output(op, output);
 }
 
-double flops(const Op& op) {
+double flops_matmul(const Op& op) {
   const Dims& a = op.in(0).shape;
   const bool transposed = op.attributes[attr::transpose_a];
   return 2.0 * double(op.out().elements()) * double(a[a.size() - (transposed ? 2 : 1)]);
 }
 
 // Vectors are taken as matrices of one row or column, which the sums over repeated dimensions then drop.
-void derive(Derivation& d) {
+void derive_matmul(Derivation& d) {
   const Op& op = d.op();
   Dims a = op.in(0).shape, b = op.in(1).shape, y = op.out().shape;
   const bool transposed_a = op.attributes[attr::transpose_a], transposed_b = op.attributes[attr::transpose_b];
@@ -121,12 +121,12 @@ Schema matmul() {
   schema.result(Result("y").like("a").over("residual"));
   schema.last_axes = 2;
   schema.keeps_finite = true;
-  schema.infer = infer;
+  schema.infer = infer_matmul;
   schema.products = true;
   schema.weighting = {Weighting::Order::matrices, -1};
   schema.quantized_as = "qlinear_matmul";
-  schema.gradient = derive;
-  schema.flops = flops;
+  schema.gradient = derive_matmul;
+  schema.flops = flops_matmul;
   return schema;
 }
 

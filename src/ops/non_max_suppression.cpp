@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_non_max_suppression(Op& op) {
   check_rank(op, 0, 3, 3);
   check_rank(op, 1, 3, 3);
   const Dims &boxes = op.in(0).shape, &scores = op.in(1).shape;
@@ -45,7 +45,7 @@ Schema non_max_suppression() {
                  {"corners", "centres"})
       .result(Result("rows").of(DType::s64))
       .result(Result("count").of(DType::s64));
-  schema.infer = infer;
+  schema.infer = infer_non_max_suppression;
   schema.flops = [](const Op& op) {
     const double boxes = double(op.in(0).shape[1]);
     return double(op.in(1).elements()) * std::min(boxes, double(op.attributes[attr::max_boxes])) * 8;

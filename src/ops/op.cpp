@@ -74,6 +74,28 @@ void check_inputs(const Op& op) {
 
 }  // namespace
 
+Op::Op() = default;
+Op::~Op() = default;
+Op::Op(const Op& other) = default;
+Op::Op(Op&& other) noexcept = default;
+Op& Op::operator=(const Op& other) = default;
+Op& Op::operator=(Op&& other) noexcept = default;
+
+Parameter::Parameter() = default;
+Parameter::~Parameter() = default;
+Parameter::Parameter(const Parameter& other) = default;
+Parameter::Parameter(Parameter&& other) noexcept = default;
+Parameter& Parameter::operator=(const Parameter& other) = default;
+Parameter& Parameter::operator=(Parameter&& other) noexcept = default;
+
+Schema::Schema(std::string name, std::string kind, std::string doc)
+    : name(std::move(name)), kind(std::move(kind)), doc(std::move(doc)) {}
+Schema::~Schema() = default;
+Schema::Schema(const Schema& other) = default;
+Schema::Schema(Schema&& other) noexcept = default;
+Schema& Schema::operator=(const Schema& other) = default;
+Schema& Schema::operator=(Schema&& other) noexcept = default;
+
 Attributes complete_attributes(const Schema& schema, const Attributes& given) {
   Attributes result;
   std::string known;

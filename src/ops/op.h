@@ -29,6 +29,13 @@ enum class Math { fp32, tf32, fp16, bf16 };
 
 // One call of an op, fully described.
 struct Op {
+  Op();
+  ~Op();
+  Op(const Op& other);
+  Op(Op&& other) noexcept;
+  Op& operator=(const Op& other);
+  Op& operator=(Op&& other) noexcept;
+
   const Schema* schema = nullptr;
   Math math = Math::fp32;           // matters where Schema::products
   Attributes attributes;            // complete: every attribute of the schema has a value of its type
@@ -48,6 +55,14 @@ enum class Role { data, constant };
 
 struct Parameter {
   enum class Kind { tensor, optional_tensor, tensors, attribute };
+
+  Parameter();
+  ~Parameter();
+  Parameter(const Parameter& other);
+  Parameter(Parameter&& other) noexcept;
+  Parameter& operator=(const Parameter& other);
+  Parameter& operator=(Parameter&& other) noexcept;
+
   std::string name;
   Kind kind = Kind::tensor;
   std::string doc;
@@ -98,8 +113,12 @@ struct TakenPostOps {
 };
 
 struct Schema {
-  Schema(std::string name, std::string kind, std::string doc)
-      : name(std::move(name)), kind(std::move(kind)), doc(std::move(doc)) {}
+  Schema(std::string name, std::string kind, std::string doc);
+  ~Schema();
+  Schema(const Schema& other);
+  Schema(Schema&& other) noexcept;
+  Schema& operator=(const Schema& other);
+  Schema& operator=(Schema&& other) noexcept;
 
   std::string name;                   // "conv2d": unique, the name users write
   std::string kind;                   // "conv": what providers implement; several names may share a kind

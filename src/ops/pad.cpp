@@ -22,7 +22,7 @@ bool representable(double value, DType dtype) {
   }
 }
 
-void infer(Op& op) {
+void infer_pad(Op& op) {
   const Dims& x = op.in(0).shape;
   const std::vector<int64_t> pad = op.attributes[attr::pad];
   const std::string mode = op.attributes[attr::mode];
@@ -70,7 +70,7 @@ int64_t source_of(const std::string& mode, int64_t at, int64_t n) {
 
 // Elements that were copied are added up along one dimension after the other.  Of a constant border: what was added is
 // cut, what was cut is zero.
-void derive(Derivation& d) {
+void derive_pad(Derivation& d) {
   const Attributes& a = d.op().attributes;
   const std::string& mode = a[attr::mode];
   if (mode != "constant") {
@@ -112,8 +112,8 @@ Schema pad() {
       .result(Result("y").like("x"));
   schema.same_if_alike = true;
   schema.same_only_if = {{attr::begins, 0}, {attr::ends, 0}};
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_pad;
+  schema.gradient = derive_pad;
   return schema;
 }
 

@@ -469,7 +469,7 @@ bool gives_bytes(const Op& op) {
          high == std::floor(high);
 }
 
-void infer(Op& op) {
+void infer_pointwise(Op& op) {
   const bool reduces = !op.attributes.is_none(attr::reductions);
   const DType dtype = result_dtype(op, 0);
   op.attributes.set(attr::dtype, std::string(name_of(dtype)));
@@ -539,7 +539,7 @@ Schema make_pointwise() {
                    {"f32"});
   schema.result(Result("y").named_by(attr::dtype).like("tensors").over("tensors").repeated())
       .by_element(attr::reductions);
-  schema.infer = infer;
+  schema.infer = infer_pointwise;
   schema.expression = [](const Op& op) -> ElementExpression {
     const bool elements = op.attributes.is_none(attr::reductions) && op.outputs.size() == 1;
     if (!elements || arithmetic_of(op, op.out().dtype) != Arithmetic::f32) return {};

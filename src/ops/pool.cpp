@@ -5,7 +5,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_pool(Op& op) {
   const int spatial = spatial_rank(op);
   const bool average = op.attributes[attr::mode] == "avg";
   check_rank(op, 0, spatial + 2, spatial + 2);
@@ -53,13 +53,13 @@ void infer(Op& op) {
   add_output(op, output);
 }
 
-double flops(const Op& op) {
+double flops_pool(const Op& op) {
   double result = double(op.out().elements());
   for (int64_t kernel : op.attributes[attr::kernel_size]) result *= double(kernel);
   return result;
 }
 
-void derive(Derivation& d) {
+void derive_pool(Derivation& d) {
   const Op& op = d.op();
   const bool average = op.attributes[attr::mode] == "avg";
   Attributes attributes;
@@ -108,9 +108,9 @@ Schema pool(const char* name, int spatial, bool average) {
   schema.padding = average ? Padding::zeros : Padding::lowest;
   schema.same_if_alike = true;
   schema.same_only_if = {{attr::kernel_size, 1}, {attr::padding, 0}};
-  schema.infer = infer;
-  schema.flops = flops;
-  schema.gradient = derive;
+  schema.infer = infer_pool;
+  schema.flops = flops_pool;
+  schema.gradient = derive_pool;
   return schema;
 }
 

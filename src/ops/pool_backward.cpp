@@ -8,7 +8,7 @@ namespace {
 
 bool is_average(const Op& op) { return op.attributes[attr::mode] == "avg"; }
 
-void infer(Op& op) {
+void infer_pool_backward(Op& op) {
   const int spatial = spatial_rank(op), grad = is_average(op) ? 0 : 1;
   check_rank(op, 0, spatial + 2, spatial + 2);
   check_rank(op, grad, spatial + 2, spatial + 2);
@@ -21,7 +21,7 @@ void infer(Op& op) {
   add_output(op, forward.in(0).shape);
 }
 
-double flops(const Op& op) {
+double flops_pool_backward(const Op& op) {
   double result = double(op.out().elements());
   if (op.attributes.has(attr::kernel_size))
     for (int64_t kernel : op.attributes[attr::kernel_size]) result *= double(kernel);
@@ -59,8 +59,8 @@ Schema pool_backward(int spatial, bool average, bool adaptive) {
     schema.attribute(attr::ceil_mode, false, "as for the pool");
     if (average) schema.attribute(attr::count_include_pad, true, "as for the pool");
   }
-  schema.infer = infer;
-  schema.flops = flops;
+  schema.infer = infer_pool_backward;
+  schema.flops = flops_pool_backward;
   return schema;
 }
 

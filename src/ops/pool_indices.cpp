@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_pool_indices(Op& op) {
   const int spatial = spatial_rank(op);
   check_rank(op, 0, spatial + 2, spatial + 2);
   add_output(op, forward_of_indices(op).out().shape);
@@ -35,7 +35,7 @@ Schema pool_indices(int spatial, bool adaptive) {
         .attribute(attr::dilation, int64_t(1), "as for the pool")
         .attribute(attr::ceil_mode, false, "as for the pool");
   schema.result(Result("indices").of(DType::s64));
-  schema.infer = infer;
+  schema.infer = infer_pool_indices;
   schema.flops = [](const Op& op) {
     double result = double(op.out().elements());
     if (op.attributes.has(attr::kernel_size))

@@ -10,7 +10,7 @@
 namespace pl {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kPostOpsInfinity = std::numeric_limits<double>::infinity();
 
 bool is_applied(const UnaryFunction& function) { return !function.is(unary::kBoolean); }
 
@@ -94,7 +94,7 @@ PostOps list_of_short_forms(const Op& op) {
   }
   const auto low = op.attributes.find(attr::low), high = op.attributes.find(attr::high);
   if (low || high) {
-    PostOp step = PostOp::function("clip", {low.value_or(-kInfinity), high.value_or(kInfinity)});
+    PostOp step = PostOp::function("clip", {low.value_or(-kPostOpsInfinity), high.value_or(kPostOpsInfinity)});
     complete_function(op, step, "low or high");
     check(op, step.alpha() <= step.beta(), Code::invalid_argument, "low is ", step.alpha(), ", expected at most ",
           step.beta(), " (high)");

@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_prelu(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   check_rank(op, 1, 1, 1);
   const Dims& x = op.in(0).shape;
@@ -25,7 +25,7 @@ Schema prelu() {
       .tensor("weight", "(1) or (c)", Role::constant)
       .like("x")
       .result(Result("y").like("x").shaped("x").over("x"));
-  schema.infer = infer;
+  schema.infer = infer_prelu;
   schema.gradient = [](Derivation& d) {
     const Dims& x = d.op().in(0).shape;
     Dims slopes = Dims::filled(x.size(), 1);

@@ -53,7 +53,7 @@ void add_quantized_result(Schema& schema, const char* x) {
   restrict_zero_point(schema, "y_zero_point");
 }
 
-void infer_conv(Op& op) {
+void infer_quantized_conv(Op& op) {
   check_rank(op, 0, 3, 5);
   check_rank(op, 1, op.in(0).rank(), op.in(0).rank());
   const int spatial = op.in(0).rank() - 2;
@@ -69,7 +69,7 @@ double conv_flops(const Op& op) {
   return per_output * double(op.out().elements());
 }
 
-void infer_matmul(Op& op) {
+void infer_quantized_matmul(Op& op) {
   for (int i : {0, 1}) check_rank(op, i, 2, kMaxRank);
   const Dims &a = op.in(0).shape, &b = op.in(1).shape;
   const int ra = a.size(), rb = b.size();
@@ -145,7 +145,7 @@ Schema qlinear_conv() {
   add_window(schema).attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of x without it");
   take_real_post_ops(schema);
   add_quantized_result(schema, "x");
-  schema.infer = infer_conv;
+  schema.infer = infer_quantized_conv;
   schema.flops = conv_flops;
   return schema;
 }
@@ -166,7 +166,7 @@ Schema conv_integer() {
       .like("weight")
       .result(Result("y").of(DType::s32));
   add_window(schema);
-  schema.infer = infer_conv;
+  schema.infer = infer_quantized_conv;
   schema.flops = conv_flops;
   return schema;
 }
@@ -201,7 +201,7 @@ Schema qlinear_matmul() {
       .attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of a without it");
   take_real_post_ops(schema);
   add_quantized_result(schema, "a");
-  schema.infer = infer_matmul;
+  schema.infer = infer_quantized_matmul;
   schema.flops = matmul_flops;
   return schema;
 }
@@ -220,7 +220,7 @@ Schema matmul_integer() {
       .optional("b_zero_point", "one value or (n) in the dtype of b", Role::constant)
       .like("b")
       .result(Result("y").of(DType::s32));
-  schema.infer = infer_matmul;
+  schema.infer = infer_quantized_matmul;
   schema.flops = matmul_flops;
   return schema;
 }

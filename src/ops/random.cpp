@@ -19,7 +19,7 @@ void check_seed(const Op& op) {
         ", expected one element, or two: the seed and the first counter");
 }
 
-void infer(Op& op) {
+void infer_random(Op& op) {
   check_seed(op);
   const std::vector<int64_t>& wanted = op.attributes[attr::shape];
   check(op, wanted.size() <= size_t(kMaxRank), Code::invalid_argument, "shape has ", wanted.size(),
@@ -37,7 +37,7 @@ void infer_between(Op& op, const Key<double>& low, const Key<double>& high) {
   for (const Key<double>& key : {low, high}) check_finite(op, key);
   const double least = op.attributes[low], most = op.attributes[high];
   check(op, least <= most, Code::invalid_argument, high, " is ", most, ", expected at least ", least, " (", low, ")");
-  infer(op);
+  infer_random(op);
 }
 
 Schema random(const char* name, const char* distribution, const std::string& title, const std::string& formula) {
@@ -49,7 +49,7 @@ Schema random(const char* name, const char* distribution, const std::string& tit
       .required(attr::shape, "the shape of the result")
       .constant(attr::distribution, std::string(distribution));
   schema.repeats = true;
-  schema.infer = infer;
+  schema.infer = infer_random;
   schema.flops = [](const Op& op) { return 30.0 * double(op.out().elements()); };
   return schema;
 }
@@ -82,7 +82,7 @@ Schema random_normal() {
     check_finite(op, attr::std);
     const double deviation = op.attributes[attr::std];
     check(op, deviation >= 0, Code::invalid_argument, "std is ", deviation, ", expected at least 0");
-    infer(op);
+    infer_random(op);
   };
   return schema;
 }
@@ -96,7 +96,7 @@ Schema random_exponential() {
     check_finite(op, attr::rate);
     const double rate = op.attributes[attr::rate];
     check(op, rate > 0, Code::invalid_argument, "rate is ", rate, ", expected greater than 0");
-    infer(op);
+    infer_random(op);
   };
   return schema;
 }
@@ -109,7 +109,7 @@ Schema random_bernoulli() {
   schema.infer = [](Op& op) {
     const double p = op.attributes[attr::p];
     check(op, p >= 0 && p <= 1, Code::invalid_argument, "p is ", p, ", expected 0 to 1");
-    infer(op);
+    infer_random(op);
   };
   return schema;
 }
@@ -125,7 +125,7 @@ Schema random_integers() {
   schema.infer = [](Op& op) {
     const int64_t low = op.attributes[attr::low_int], high = op.attributes[attr::high_int];
     check(op, low <= high, Code::invalid_argument, "high is ", high, ", expected at least ", low, " (low)");
-    infer(op);
+    infer_random(op);
   };
   return schema;
 }

@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_random_dropout(Op& op) {
   const int64_t count = op.in(1).elements();
   check(op, count == 1 || count == 2, Code::shape, "seed has shape ", op.in(1).shape,
         ", expected one element, or two: the seed and the first counter");
@@ -14,7 +14,7 @@ void infer(Op& op) {
 }
 
 // The same elements are kept: the numbers are made again.
-void derive(Derivation& d) {
+void derive_random_dropout(Derivation& d) {
   d.give(0, d.make("random_dropout", Attributes{{attr::p, d.op().attributes[attr::p]}}, {d.gradient(), d.input(1)}));
 }
 
@@ -35,8 +35,8 @@ Schema random_dropout() {
       .of({DType::s64})
       .attribute(attr::p, 0.5, "share of elements that are dropped, 0 to less than 1")
       .result(Result("y").like("x").shaped("x"));
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_random_dropout;
+  schema.gradient = derive_random_dropout;
   schema.flops = [](const Op& op) { return 20.0 * double(op.in(0).elements()); };
   return schema;
 }

@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_reorder(Op& op) {
   const TensorDesc& x = op.in(0);
   // The layout of a scalar has no letters: its text is empty.
   const std::string& text = op.attributes[attr::target];
@@ -30,7 +30,7 @@ Schema reorder() {
       .attribute(attr::dtype, None{}, "dtype of the result; None: that of x")
       .result(Result("y").named_by(attr::dtype).like("x").shaped("x"));
   schema.relayouts = true;
-  schema.infer = infer;
+  schema.infer = infer_reorder;
   schema.flops = [](const Op&) { return 0.0; };
   return schema;
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kLinearNames[] = {"linear", "bilinear", "trilinear"};  // by spatial rank - 1
 
-void infer(Op& op) {
+void infer_resize(Op& op) {
   check_rank(op, 0, 3, 5);
   const Dims& x = op.in(0).shape;
   const int spatial = x.size() - 2;
@@ -64,7 +64,7 @@ void infer(Op& op) {
   add_output(op, output);
 }
 
-double flops(const Op& op) {
+double flops_resize(const Op& op) {
   const double taps = op.attributes[attr::mode] == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
   return taps * double(op.out().elements());
 }
@@ -74,7 +74,7 @@ std::string mode_of(const Op& op) {
   return op.attributes[attr::mode] == "nearest" ? "nearest" : kLinearNames[op.in(0).rank() - 3];
 }
 
-void derive(Derivation& d) {
+void derive_resize(Derivation& d) {
   const Op& op = d.op();
   const Dims& x = op.in(0).shape;
   Attributes attributes{{attr::input_size, std::vector<int64_t>(x.begin() + 2, x.end())},
@@ -84,7 +84,7 @@ void derive(Derivation& d) {
   d.give(0, d.make("interpolate_backward", attributes, {d.gradient()}));
 }
 
-void infer_backward(Op& op) {
+void infer_backward_resize(Op& op) {
   check_rank(op, 0, 3, 5);
   const Dims& grad = op.in(0).shape;
   const int spatial = grad.size() - 2;
@@ -119,7 +119,7 @@ Schema interpolate_backward() {
                  {"nearest", "linear", "bilinear", "trilinear"})
       .attribute(attr::align_corners, false, "as for interpolate")
       .result(Result("dx").like("grad"));
-  schema.infer = infer_backward;
+  schema.infer = infer_backward_resize;
   schema.flops = [](const Op& op) {
     const double taps = op.attributes[attr::mode] == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
     return taps * double(op.in(0).elements());
@@ -148,9 +148,9 @@ Schema interpolate() {
       .restrict(attr::mode, {std::string("linear"), std::string("bilinear"), std::string("trilinear")}, "x",
                 dtypes::floats)
       .result(Result("y").like("x"));
-  schema.infer = infer;
-  schema.flops = flops;
-  schema.gradient = derive;
+  schema.infer = infer_resize;
+  schema.flops = flops_resize;
+  schema.gradient = derive_resize;
   return schema;
 }
 

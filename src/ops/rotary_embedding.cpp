@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_rotary_embedding(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
   const Dims& x = op.in(0).shape;
   const int rank = x.size();
@@ -28,7 +28,7 @@ void infer(Op& op) {
 
 // By x a turn back, with sines of the other half negated; by the tables products with x, of which the halves change
 // places for the sines.
-void derive(Derivation& d) {
+void derive_rotary_embedding(Derivation& d) {
   const Op& op = d.op();
   const int last = op.in(0).rank() - 1;
   const int64_t columns = op.in(1).shape[op.in(1).rank() - 1], half = columns / 2;
@@ -78,8 +78,8 @@ Schema rotary_embedding() {
       .batched(Batch::broadcast)
       .result(Result("y").like("x").shaped("x"));
   schema.last_axes = 1;
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_rotary_embedding;
+  schema.gradient = derive_rotary_embedding;
   schema.flops = [](const Op& op) { return 3.0 * double(op.in(0).elements()); };
   return schema;
 }

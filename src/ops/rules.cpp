@@ -111,6 +111,52 @@ bool passes_by(const Op& op, int axis) {
 
 }  // namespace
 
+Result::Result(std::string name) : name(std::move(name)) {}
+Result::~Result() = default;
+Result::Result(const Result& other) = default;
+Result::Result(Result&& other) noexcept = default;
+Result& Result::operator=(const Result& other) = default;
+Result& Result::operator=(Result&& other) noexcept = default;
+
+Result& Result::named_by(const Key<std::string>& attribute, DTypes allowed_dtypes) {
+  dtype_attribute = attribute;
+  allowed = allowed_dtypes;
+  return *this;
+}
+Result& Result::like(std::string input) {
+  dtype_inputs.push_back(std::move(input));
+  return *this;
+}
+Result& Result::of(DType fixed) {
+  dtype = fixed;
+  return *this;
+}
+Result& Result::shaped(std::string input) {
+  shape = Shape::like;
+  shape_input = std::move(input);
+  return *this;
+}
+Result& Result::broadcast() {
+  shape = Shape::broadcast;
+  return *this;
+}
+Result& Result::over(std::string input) {
+  may_overwrite.push_back(std::move(input));
+  return *this;
+}
+Result& Result::updates(std::string input) {
+  state = std::move(input);
+  return over(state);
+}
+Result& Result::with(std::string input) {
+  only_with = std::move(input);
+  return *this;
+}
+Result& Result::repeated() {
+  many = true;
+  return *this;
+}
+
 std::string DTypes::str() const {
   std::string names;
   for (int i = 0; i < kDTypeCount; ++i)

@@ -77,7 +77,12 @@ struct AxisRule {
 struct Result {
   enum class Shape { inferred, like, broadcast };  // broadcast: what all inputs broadcast to by NumPy's rules
 
-  explicit Result(std::string name) : name(std::move(name)) {}
+  ~Result();
+  Result(const Result& other);
+  Result(Result&& other) noexcept;
+  Result& operator=(const Result& other);
+  Result& operator=(Result&& other) noexcept;
+  explicit Result(std::string name);
 
   std::string name;
   // Its dtype: that which an attribute names, unless that is None, else that of the first of some inputs that is given,
@@ -100,44 +105,15 @@ struct Result {
   uint64_t overwrites = 0;  // a bit for each input; a variadic one stands for all
 
   // Builder.
-  Result& named_by(const Key<std::string>& attribute, DTypes allowed_dtypes = dtypes::any) {
-    dtype_attribute = attribute;
-    allowed = allowed_dtypes;
-    return *this;
-  }
-  Result& like(std::string input) {
-    dtype_inputs.push_back(std::move(input));
-    return *this;
-  }
-  Result& of(DType fixed) {
-    dtype = fixed;
-    return *this;
-  }
-  Result& shaped(std::string input) {
-    shape = Shape::like;
-    shape_input = std::move(input);
-    return *this;
-  }
-  Result& broadcast() {
-    shape = Shape::broadcast;
-    return *this;
-  }
-  Result& over(std::string input) {
-    may_overwrite.push_back(std::move(input));
-    return *this;
-  }
-  Result& updates(std::string input) {
-    state = std::move(input);
-    return over(state);
-  }
-  Result& with(std::string input) {
-    only_with = std::move(input);
-    return *this;
-  }
-  Result& repeated() {
-    many = true;
-    return *this;
-  }
+  Result& named_by(const Key<std::string>& attribute, DTypes allowed_dtypes = dtypes::any);
+  Result& like(std::string input);
+  Result& of(DType fixed);
+  Result& shaped(std::string input);
+  Result& broadcast();
+  Result& over(std::string input);
+  Result& updates(std::string input);
+  Result& with(std::string input);
+  Result& repeated();
 };
 
 // What an elementwise op of two inputs is to algebra, before its post-ops.

@@ -39,7 +39,7 @@ void add_inputs(Schema& schema, bool apart) {
   add("c", "(n, steps, states); the dtype of u", true);
 }
 
-void derive(Derivation& d) {
+void derive_selective_scan(Derivation& d) {
   const auto made =
       d.add("selective_scan_backward", {}, {d.input(0), d.input(1), d.input(2), d.input(3), d.input(4), d.gradient()});
   for (int i = 0; i < 5; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
@@ -60,7 +60,7 @@ Schema selective_scan() {
     check_shapes(op);
     add_output(op);
   };
-  schema.gradient = derive;
+  schema.gradient = derive_selective_scan;
   schema.flops = [](const Op& op) { return 7.0 * double(op.in(0).elements()) * double(op.in(2).shape[1]); };
   return schema;
 }

@@ -7,12 +7,12 @@
 namespace pl {
 namespace {
 
-constexpr const char* kNoCopy =
+constexpr const char* kSliceNoCopy =
     "A view where the layout of x permits (blocked dimensions must be cut at whole blocks); else x is brought to the "
     "plain layout first.";
-constexpr size_t kMostParts = 65536;
+constexpr size_t kSliceMostParts = 65536;
 
-double no_flops(const Op&) { return 0; }
+double no_flops_slice(const Op&) { return 0; }
 
 // After infer the attributes hold a start, end and step for each dimension, in range.
 void infer_slice(Op& op) {
@@ -94,7 +94,7 @@ Schema make_slice() {
                 concat("A part of a tensor: starts[i], starts[i] + steps[i], ... before ends[i] along dimension "
                        "axes[i].\n\nNegative starts and ends count from the end; they are limited to the size, as in "
                        "Python.  ",
-                       kNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
+                       kSliceNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
       .required(attr::starts, "first index along each of axes")
@@ -106,7 +106,7 @@ Schema make_slice() {
   schema.same_if_alike = true;
   schema.infer = infer_slice;
   schema.gradient = derive_slice;
-  schema.flops = no_flops;
+  schema.flops = no_flops_slice;
   schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
     const auto desc =
         view_sliced(op.in(0), Dims(op.attributes[attr::starts]), op.out().shape, Dims(op.attributes[attr::steps]));
@@ -129,8 +129,8 @@ void infer_split(Op& op) {
   if (sections.size() == 1) {
     const int64_t part = sections[0];
     check(op, part > 0 || size == 0, Code::invalid_argument, "split_size_or_sections is 0, expected at least 1");
-    check(op, size == 0 || (size - 1) / part < int64_t(kMostParts), Code::invalid_argument,
-          "split_size_or_sections is ", part, ", expected at most ", kMostParts, " parts of dimension ", dim,
+    check(op, size == 0 || (size - 1) / part < int64_t(kSliceMostParts), Code::invalid_argument,
+          "split_size_or_sections is ", part, ", expected at most ", kSliceMostParts, " parts of dimension ", dim,
           " of size ", size);
     sections.clear();
     for (int64_t start = 0; start < size; start += part) sections.push_back(std::min(part, size - start));
@@ -168,7 +168,7 @@ std::optional<std::vector<TensorDesc>> view_split(const Op& op) {
 
 Schema make_split() {
   Schema schema("split", "split",
-                concat("A tensor cut into parts along one dimension.\n\n", kNoCopy,
+                concat("A tensor cut into parts along one dimension.\n\n", kSliceNoCopy,
                        "\n\nReturns one tensor for each part.\n\nSource: semantics of torch.split."));
   schema.tensor("x", "rank at least 1, any dtype")
       .batched()
@@ -182,7 +182,7 @@ Schema make_split() {
   schema.infer = infer_split;
   schema.gradient = derive_split;
   schema.several = true;
-  schema.flops = no_flops;
+  schema.flops = no_flops_slice;
   schema.view = view_split;
   return schema;
 }

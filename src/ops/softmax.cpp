@@ -4,13 +4,13 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_softmax(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   op.attributes.set(attr::dim, normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank()));
   add_output(op);
 }
 
-void derive(Derivation& d) {
+void derive_softmax(Derivation& d) {
   const std::vector<int64_t> dims{d.op().attributes[attr::dim]};
   const Derivation::Value y = d.output(), g = d.gradient();
   if (d.op().attributes[attr::log]) {
@@ -37,8 +37,8 @@ Schema softmax(const char* name, bool log) {
       .axis(attr::dim)
       .result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
-  schema.infer = infer;
-  schema.gradient = derive;
+  schema.infer = infer_softmax;
+  schema.gradient = derive_softmax;
   schema.flops = [](const Op& op) { return 5.0 * double(op.in(0).elements()); };
   return schema;
 }

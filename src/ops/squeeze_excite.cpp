@@ -15,7 +15,7 @@ void check_matrix(const Op& op, int index, int64_t rows, int64_t columns, const 
   check(op, fits, Code::shape, op.schema->input_parameter(index).name, " has shape ", shape, ", expected ", meaning);
 }
 
-void infer(Op& op) {
+void infer_squeeze_excite(Op& op) {
   check_rank(op, 0, 3, kMaxRank);
   const int64_t channels = op.in(0).shape[1];
   check_matrix(op, 1, -1, channels, "(s, c), or (s, c, 1, 1)");
@@ -26,13 +26,13 @@ void infer(Op& op) {
   add_output(op);
 }
 
-double flops(const Op& op) {
+double flops_squeeze_excite(const Op& op) {
   return 2.0 * double(op.in(0).elements()) +
          4.0 * double(op.in(0).shape[0]) * double(op.in(1).shape[0]) * double(op.in(0).shape[1]);
 }
 
 // Means, the hidden layer and the gate are few numbers, computed again.
-void derive(Derivation& d) {
+void derive_squeeze_excite(Derivation& d) {
   const Op& op = d.op();
   const Dims& x = op.in(0).shape;
   const int64_t images = x[0], channels = x[1], squeezed = op.in(1).shape[0];
@@ -92,9 +92,9 @@ Schema squeeze_excite() {
       .attribute(attr::hidden, std::string("relu"), "f, the function of the first layer", {"relu", "silu", "hardswish"})
       .attribute(attr::gate, std::string("sigmoid"), "the function of the second layer", {"sigmoid", "hardsigmoid"})
       .result(Result("y").like("x").shaped("x").over("x"));
-  schema.infer = infer;
-  schema.gradient = derive;
-  schema.flops = flops;
+  schema.infer = infer_squeeze_excite;
+  schema.gradient = derive_squeeze_excite;
+  schema.flops = flops_squeeze_excite;
   return schema;
 }
 

@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_tensor_scatter(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   const Dims &x = op.in(0).shape, &at = op.in(2).shape;
   const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], x.size());
@@ -39,7 +39,7 @@ Schema tensor_scatter() {
       .attribute(attr::dim, int64_t(-2), "the dimension; negative counts from the last")
       .attribute(attr::circular, false, "go on at the beginning behind the end")
       .result(Result("y").like("x").shaped("x").over("x"));
-  schema.infer = infer;
+  schema.infer = infer_tensor_scatter;
   schema.integers = [](const Op& op, int) {
     const int dim = int(op.attributes[attr::dim]);
     const int64_t size = op.in(0).shape[dim], count = op.in(1).shape[dim];

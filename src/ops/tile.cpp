@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_tile(Op& op) {
   const Dims& x = op.in(0).shape;
   std::vector<int64_t> dims = op.attributes[attr::dims];
   check(op, dims.size() <= size_t(kMaxRank), Code::invalid_argument, "dims has ", dims.size(),
@@ -32,7 +32,7 @@ Schema tile() {
       .result(Result("y").like("x"));
   schema.same_if_alike = true;
   schema.repeats = true;
-  schema.infer = infer;
+  schema.infer = infer_tile;
   schema.gradient = [](Derivation& d) {
     const Dims& x = d.op().in(0).shape;
     const std::vector<int64_t>& times = d.op().attributes[attr::dims];

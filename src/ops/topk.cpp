@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+void infer_topk(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   Dims shape = op.in(0).shape;
   const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], shape.size());
@@ -41,7 +41,7 @@ Schema topk() {
                                 {attr::size, op.in(0).shape[int(op.attributes[attr::dim])]}},
                      {d.gradient(), d.output(1)}));
   };
-  schema.infer = infer;
+  schema.infer = infer_topk;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
   return schema;
 }

@@ -9,7 +9,7 @@ namespace pl {
 namespace {
 
 // Sets the canonical function, alpha and beta, whatever the op calls its parameters.
-void infer(Op& op) {
+void infer_unary(Op& op) {
   const UnaryFunction& function = *find_unary_function(op.schema->name);
   const auto parameter = [&](const Key<double>* key, double none) {
     return key ? op.attributes.find(*key).value_or(none) : none;
@@ -52,7 +52,7 @@ Schema unary_op(const char* name, const char* title, const char* source = nullpt
   schema.idempotent = function->is(unary::kIdempotent);
   schema.keeps_finite = function->is(unary::kFinite);
   schema.applies_function = true;
-  schema.infer = infer;
+  schema.infer = infer_unary;
   if (function->expression)
     schema.expression = [](const Op& op) {
       const Attributes& a = op.attributes;

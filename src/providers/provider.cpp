@@ -32,6 +32,28 @@ std::string key_of(const Candidate& candidate, bool strides) {
 
 }  // namespace
 
+Candidate::Candidate() = default;
+Candidate::~Candidate() = default;
+Candidate::Candidate(const Candidate& other) = default;
+Candidate::Candidate(Candidate&& other) noexcept = default;
+Candidate& Candidate::operator=(const Candidate& other) = default;
+Candidate& Candidate::operator=(Candidate&& other) noexcept = default;
+
+CandidateList::CandidateList() = default;
+CandidateList::~CandidateList() = default;
+CandidateList::CandidateList(CandidateList&& other) noexcept = default;
+CandidateList& CandidateList::operator=(CandidateList&& other) noexcept = default;
+void CandidateList::add(Candidate candidate) { candidates.push_back(std::move(candidate)); }
+void CandidateList::refuse(std::string provider, std::string reason) {
+  refusals.push_back({std::move(provider), std::move(reason)});
+}
+
+bool FunctionTable::add(const char* name, Any function) { return entries_.emplace(name, function).second; }
+FunctionTable::Any FunctionTable::find(const std::string& name) const {
+  const auto it = entries_.find(name);
+  return it == entries_.end() ? nullptr : it->second;
+}
+
 void register_provider(std::string name, ProviderFactory factory) {
   require(factories().emplace(name, std::move(factory)).second, Code::internal, "provider ", name,
           ": registered twice");

@@ -66,6 +66,13 @@ struct TuningPoint {
 };
 
 struct Candidate {
+  Candidate();
+  ~Candidate();
+  Candidate(const Candidate& other);
+  Candidate(Candidate&& other) noexcept;
+  Candidate& operator=(const Candidate& other);
+  Candidate& operator=(Candidate&& other) noexcept;
+
   std::string provider;             // "onednn"
   std::string implementation;       // "brgconv:avx512_core", "conv_fwd_tiled[TILE_H=4]": unique with the layouts
   std::vector<TensorDesc> inputs;   // the layouts this candidate wants (absent inputs stay absent)
@@ -125,10 +132,13 @@ struct Refusal {
 
 class CandidateList {
  public:
-  void add(Candidate candidate) { candidates.push_back(std::move(candidate)); }
-  void refuse(std::string provider, std::string reason) {
-    refusals.push_back({std::move(provider), std::move(reason)});
-  }
+  CandidateList();
+  ~CandidateList();
+  CandidateList(CandidateList&& other) noexcept;
+  CandidateList& operator=(CandidateList&& other) noexcept;
+
+  void add(Candidate candidate);
+  void refuse(std::string provider, std::string reason);
   std::vector<Candidate> candidates;
   std::vector<Refusal> refusals;
   // Asked for by the tuner: every point of the tuning spaces that the device can run, not only those to start from.
@@ -186,6 +196,17 @@ struct ProviderRegistration {
   ProviderRegistration(const char* name, ProviderFactory factory) { register_provider(name, std::move(factory)); }
 };
 
+// From names to functions of any type.
+class FunctionTable {
+ public:
+  using Any = void (*)();
+  bool add(const char* name, Any function);  // false: there is one of that name already, which stays
+  Any find(const std::string& name) const;   // null: there is none
+
+ private:
+  std::map<std::string, Any> entries_;
+};
+
 // A provider's table from op kind to the function that lists candidates; the entries register themselves, one
 // file each: providers/<provider>/<kind>.cpp.  `Tag` is the provider's class, so that tables do not mix.
 template <class Tag, class List>
@@ -195,14 +216,12 @@ class OpTable {
     static OpTable table;
     return table;
   }
-  bool add(const char* kind, List list) { return entries_.emplace(kind, list).second; }
-  const List* find(const std::string& kind) const {
-    auto it = entries_.find(kind);
-    return it == entries_.end() ? nullptr : &it->second;
-  }
+  bool add(const char* kind, List list) { return entries_.add(kind, reinterpret_cast<FunctionTable::Any>(list)); }
+  // Null: there is none.
+  List find(const std::string& kind) const { return reinterpret_cast<List>(entries_.find(kind)); }
 
  private:
-  std::map<std::string, List> entries_;
+  FunctionTable entries_;
 };
 
 // Layouts worth asking a provider about for an activation of this shape: plain, channels last, blocked by 16

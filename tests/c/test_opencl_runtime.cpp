@@ -72,10 +72,10 @@ void run_reorder(OpenclDevice& device, Device& where, const TensorDesc& from, co
   Attributes attributes;
   attributes.set(attr::target, to.layout.generic_str());
   const Op op = make_op(*schema, attributes, {from});
-  const auto* list = OpTable<OpenclTable, OpenclList>::instance().find("reorder");
+  const OpenclList list = OpTable<OpenclTable, OpenclList>::instance().find("reorder");
   REQUIRE(list != nullptr);
   CandidateList candidates;
-  (*list)(op, device, candidates);
+  list(op, device, candidates);
   REQUIRE(!candidates.candidates.empty());
   const std::vector<float> values = ramp(from.extent());
   for (Candidate& candidate : candidates.candidates) {

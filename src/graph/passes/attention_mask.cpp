@@ -10,10 +10,10 @@
 namespace pl::passes {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kAttentionMaskInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kLargestMask = int64_t(4) << 20;  // elements of a mask that is looked at or put together here
-constexpr size_t kMostTerms = 16;                   // of conjunctions
-constexpr int kMostDepth = 16;                      // of ops that make a constant mask
+constexpr size_t kAttentionMaskMostTerms = 16;      // of conjunctions
+constexpr int kAttentionMaskMostDepth = 16;         // of ops that make a constant mask
 
 bool is_bool(const Rewriter& rewriter, ValueId id) { return rewriter.desc(id).dtype == DType::boolean; }
 
@@ -30,8 +30,8 @@ bool take_condition(Rewriter& rewriter, MaskTerm& term) {
   const Node& node = *choice;
   const auto chosen = rewriter.number(rewriter.input(node, 1)), other = rewriter.number(rewriter.input(node, 2));
   if (!chosen || !other) return false;
-  const bool inverted = *chosen == -kInfinity && *other == 0;
-  if (!inverted && !(*chosen == 0 && *other == -kInfinity)) return false;
+  const bool inverted = *chosen == -kAttentionMaskInfinity && *other == 0;
+  if (!inverted && !(*chosen == 0 && *other == -kAttentionMaskInfinity)) return false;
   term.mask = rewriter.input(node, 0);
   term.inverted = inverted;
   return true;
@@ -52,7 +52,7 @@ bool take_apart(Rewriter& rewriter, MaskTerm& term, std::vector<MaskTerm>& more)
     term.inverted = !term.inverted;
     return true;
   }
-  if (term.hidden != -kInfinity) return false;                               // would be added twice
+  if (term.hidden != -kAttentionMaskInfinity) return false;                  // would be added twice
   if ((operation == Operation::disjunction) != term.inverted) return false;  // not (a or b) = not a and not b
   more.push_back({rewriter.input(node, 1), term.inverted, term.hidden, term.scores});
   term.mask = rewriter.input(node, 0);
@@ -66,7 +66,7 @@ Pattern pattern_of(Rewriter& rewriter, Context& context, const MaskTerm& term) {
   const Dims& shape = rewriter.shape(term.mask);
   const int64_t count = shape.product();
   if (count > kLargestMask || count == 0) return Pattern::other;
-  const TensorRef known = evaluated(rewriter, context, term.mask, kMostDepth, kLargestMask);
+  const TensorRef known = evaluated(rewriter, context, term.mask, kAttentionMaskMostDepth, kLargestMask);
   if (!known) return Pattern::other;
   const bool boolean = is_bool(rewriter, term.mask);
   const std::vector<double> values = numbers_of(*known);
@@ -81,7 +81,8 @@ Pattern pattern_of(Rewriter& rewriter, Context& context, const MaskTerm& term) {
   for (int64_t at = 0; at < count; ++at) {  // of every image and head
     const int64_t i = at / rows % rows, j = at % rows;
     const double value = values[size_t(at)];
-    if (shows(value) != (j <= i) || (j > i && (boolean ? term.hidden : value) != -kInfinity)) return Pattern::other;
+    if (shows(value) != (j <= i) || (j > i && (boolean ? term.hidden : value) != -kAttentionMaskInfinity))
+      return Pattern::other;
   }
   return Pattern::causal;
 }
@@ -117,14 +118,14 @@ ValueId both(Rewriter& rewriter, Context& context, size_t index, ValueId a, Valu
     std::vector<double> values(size_t(shape.product()));
     walk_together(shape, rewriter.shape(a), rewriter.shape(b), [&](size_t i, size_t in_a, size_t in_b) {
       values[i] = only_hides ? double(x[in_a] != 0 && y[in_b] != 0)
-                  : hides    ? (x[in_a] != 0 ? y[in_b] : -kInfinity)
+                  : hides    ? (x[in_a] != 0 ? y[in_b] : -kAttentionMaskInfinity)
                              : x[in_a] + y[in_b];
     });
     return rewriter.add_constant("mask", tensor_of(context, dtype, shape, values));
   }
   if (!hides) return rewriter.insert(index, "add", Attributes(), {a, b}, "");
   if (only_hides) return rewriter.insert(index, "logical_and", Attributes(), {a, b}, "");
-  const ValueId nothing = rewriter.add_constant("hidden", tensor_of(context, dtype, {}, {-kInfinity}));
+  const ValueId nothing = rewriter.add_constant("hidden", tensor_of(context, dtype, {}, {-kAttentionMaskInfinity}));
   return rewriter.insert(index, "where", Attributes(), {a, b, nothing}, "");
 }
 
@@ -138,7 +139,7 @@ MaskTerms simplified_masks(Rewriter& rewriter, Context& context, const std::vect
     rest.pop_back();
     do term.mask = without_repeats(rewriter, term.mask);
     while (take_condition(rewriter, term) ||
-           (result.terms.size() + rest.size() < kMostTerms && take_apart(rewriter, term, rest)));
+           (result.terms.size() + rest.size() < kAttentionMaskMostTerms && take_apart(rewriter, term, rest)));
     const Pattern pattern = pattern_of(rewriter, context, term);
     if (pattern == Pattern::causal)
       result.causal = true;
@@ -183,7 +184,7 @@ ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dt
       }
     }
     if (terms[i].inverted) mask = rewriter.insert(index, "logical_not", Attributes(), {mask}, "");
-    if (terms[i].hidden != -kInfinity) {
+    if (terms[i].hidden != -kAttentionMaskInfinity) {
       const auto number = [&](double value) {
         return rewriter.add_constant("mask", tensor_of(context, dtype, {}, {value}));
       };

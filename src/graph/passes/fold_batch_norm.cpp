@@ -10,11 +10,11 @@
 namespace pl::passes {
 namespace {
 
-struct Affine {
+struct FoldBatchNormAffine {
   std::vector<double> scale, shift;
 };
 
-std::optional<Affine> affine_of(Rewriter& rewriter, size_t index) {
+std::optional<FoldBatchNormAffine> affine_of_norm(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   std::vector<double> parts[4];  // mean, variance, weight, bias
   for (size_t k = 0; k < 4; ++k) {
@@ -24,7 +24,7 @@ std::optional<Affine> affine_of(Rewriter& rewriter, size_t index) {
     parts[k] = numbers_of(rewriter.constant(id));
   }
   const double eps = rewriter.op(index).attributes[attr::eps];
-  Affine affine;
+  FoldBatchNormAffine affine;
   for (size_t c = 0; c < parts[0].size(); ++c) {
     const double scale = (parts[2].empty() ? 1 : parts[2][c]) / std::sqrt(parts[1][c] + eps);
     affine.scale.push_back(scale);
@@ -34,7 +34,7 @@ std::optional<Affine> affine_of(Rewriter& rewriter, size_t index) {
 }
 
 // Into the op before.
-bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
+bool fold_norm_into_product_before(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
   const ValueId x = rewriter.input(node, 0);
   const int before = rewriter.maker(x);
@@ -42,29 +42,29 @@ bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
   const auto product = product_of(rewriter, size_t(before));
   if (!product || product->output_axis != 1 || !takes_output_affine(rewriter, *product, true)) return false;
   if (!takes_operands_of(rewriter, *product, index)) return false;
-  const auto affine = affine_of(rewriter, index);
+  const auto affine = affine_of_norm(rewriter, index);
   if (!affine) return false;
   fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift);
   return true;
 }
 
 // Into the op after: `index` is that op.
-void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
+void fold_norm_into_product_behind(Rewriter& rewriter, Context& context, size_t index) {
   const auto product = product_of(rewriter, index);
   if (!product || product->input_axis != 1) return;
   const int before = sole_maker(rewriter, rewriter.input(rewriter.node(index), 0), is_batch_norm);
   if (before < 0 || rewriter.has_post_ops(size_t(before))) return;
   const ValueId x = rewriter.input(rewriter.node(size_t(before)), 0);
-  if (const auto affine = affine_of(rewriter, size_t(before)))
+  if (const auto affine = affine_of_norm(rewriter, size_t(before)))
     fold_input_affine(rewriter, context, *product, x, affine->scale, affine->shift);
 }
 
-int run(Graph& graph, Context& context) {
+int run_fold_batch_norm(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     if (is_batch_norm(rewriter.node(index))) {
-      fold_backward(rewriter, context, index);
+      fold_norm_into_product_before(rewriter, context, index);
     } else {
-      fold_forward(rewriter, context, index);
+      fold_norm_into_product_behind(rewriter, context, index);
     }
   });
 }
@@ -76,7 +76,7 @@ Pass fold_batch_norm() {
           "Folds batch_norm with constant statistics into weights and bias of the convolution or linear op before it, "
           "or of the one after it if that has no padding.  Weights are computed in double and rounded once, so a "
           "result changes by some roundings of its dtype relative to the sum of the products' magnitudes.",
-          run};
+          run_fold_batch_norm};
 }
 
 }  // namespace pl::passes

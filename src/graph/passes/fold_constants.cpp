@@ -13,7 +13,7 @@ namespace {
 // wider dtype is not: dequantised weights are used in each run.
 constexpr size_t kSmallRepeats = 64 << 10, kSmallResult = 4 << 20;
 
-void fold(Rewriter& rewriter, Context& context, size_t index) {
+void fold_constants_at(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
   if (node.inputs.empty()) return;
   int64_t before = 0, after = 0;
@@ -44,8 +44,8 @@ void fold(Rewriter& rewriter, Context& context, size_t index) {
   }
 }
 
-int run(Graph& graph, Context& context) {
-  return sweep(graph, [&](Rewriter& rewriter, size_t index) { fold(rewriter, context, index); });
+int run_fold_constants(Graph& graph, Context& context) {
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) { fold_constants_at(rewriter, context, index); });
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ Pass fold_constants() {
       "fold_constants",
       "Computes once what depends on constants only, unless the result has more elements than the inputs and is over "
       "4 MiB, one that repeats them over 64 KiB.  As exact as the op.",
-      run};
+      run_fold_constants};
 }
 
 }  // namespace pl::passes

@@ -15,7 +15,7 @@ bool is_lowest(double value, DType dtype) {
          (dtype == DType::f32 && value == double(std::numeric_limits<float>::lowest()));
 }
 
-void fold(Rewriter& rewriter, size_t index) {
+void fold_pad_at(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const Schema& schema = *node.schema;
   if (schema.padding == Padding::none) return;
@@ -60,7 +60,7 @@ void fold(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, schema.name, attributes, inputs);
 }
 
-int run(Graph& graph, Context&) { return sweep(graph, fold); }
+int run_fold_pad(Graph& graph, Context&) { return sweep(graph, fold_pad_at); }
 
 }  // namespace
 
@@ -68,7 +68,7 @@ Pass fold_pad() {
   return {"fold_pad",
           "Makes a border of zeros the padding of the convolution or average pool after it, and one of -infinity that "
           "of a maximum pool.  Exact.",
-          run};
+          run_fold_pad};
 }
 
 }  // namespace pl::passes

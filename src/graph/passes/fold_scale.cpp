@@ -10,7 +10,7 @@
 namespace pl::passes {
 namespace {
 
-struct Affine {
+struct FoldScaleAffine {
   ValueId x = kNoValue;
   std::vector<double> scale, shift;
 };
@@ -27,7 +27,7 @@ std::pair<double, double> affine_by(Operation operation, double c, bool first) {
 
 // What an arithmetic node without activation does to its one operand that is not constant, along `axis` of its result.
 // Division by a constant only: c / x is not affine.
-std::optional<Affine> affine_of(Rewriter& rewriter, size_t index, int axis) {
+std::optional<FoldScaleAffine> affine_of_scale(Rewriter& rewriter, size_t index, int axis) {
   const Node& node = rewriter.node(index);
   const Operation operation = operation_of(node);
   const bool scales = operation == Operation::product || operation == Operation::quotient;
@@ -39,7 +39,7 @@ std::optional<Affine> affine_of(Rewriter& rewriter, size_t index, int axis) {
     if (k == 1 && operation == Operation::quotient) return std::nullopt;
     auto values = along_axis(rewriter, constant, shape, axis);
     if (!values) return std::nullopt;
-    Affine affine;
+    FoldScaleAffine affine;
     affine.x = x;
     for (double c : *values) {
       const auto [scale, shift] = affine_by(operation, c, k == 1);
@@ -59,14 +59,14 @@ ValueId variable_operand(Rewriter& rewriter, const Node& node) {
 }
 
 // Into the product before.
-bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
+bool fold_scale_into_product_before(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
   const ValueId y = variable_operand(rewriter, node);
   const int before = rewriter.maker(y);
   if (before < 0 || rewriter.uses(y) != 1) return false;
   const auto product = product_of(rewriter, size_t(before));
   if (!product) return false;
-  const auto affine = affine_of(rewriter, index, product->output_axis);
+  const auto affine = affine_of_scale(rewriter, index, product->output_axis);
   if (!affine) return false;
   const bool scales = std::any_of(affine->scale.begin(), affine->scale.end(), [](double s) { return s != 1; });
   if (!takes_output_affine(rewriter, *product, scales)) return false;
@@ -75,17 +75,17 @@ bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
 }
 
 // Into the product after: `index` is that product.
-void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
+void fold_scale_into_product_behind(Rewriter& rewriter, Context& context, size_t index) {
   const auto product = product_of(rewriter, index);
   if (!product) return;
   const int before = rewriter.sole_maker(rewriter.input(rewriter.node(index), 0));
   if (before < 0 || rewriter.has_post_ops(size_t(before))) return;
-  if (const auto affine = affine_of(rewriter, size_t(before), product->input_axis))
+  if (const auto affine = affine_of_scale(rewriter, size_t(before), product->input_axis))
     fold_input_affine(rewriter, context, *product, affine->x, affine->scale, affine->shift);
 }
 
 // (x + a) + b is x + (a + b), (x * a) * b is x * (a * b); fold_constants computes what is in brackets.
-void merge(Rewriter& rewriter, size_t index) {
+void merge_scales(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const Operation operation = operation_of(node);
   if (operation != Operation::sum && operation != Operation::product) return;
@@ -110,12 +110,12 @@ void merge(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, name, attributes, {x, both});
 }
 
-int run(Graph& graph, Context& context) {
+int run_fold_scale(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     if (operation_of(rewriter.node(index)) != Operation::none) {
-      if (!fold_backward(rewriter, context, index)) merge(rewriter, index);
+      if (!fold_scale_into_product_before(rewriter, context, index)) merge_scales(rewriter, index);
     } else {
-      fold_forward(rewriter, context, index);
+      fold_scale_into_product_behind(rewriter, context, index);
     }
   });
 }
@@ -128,7 +128,7 @@ Pass fold_scale() {
           "convolution or linear op before, or of the one after it (terms only if that has no padding); merges two "
           "sums or two products with constants.  A result changes by roundings of its dtype relative to the sum of "
           "the magnitudes; intermediate overflow may vanish.",
-          run};
+          run_fold_scale};
 }
 
 }  // namespace pl::passes

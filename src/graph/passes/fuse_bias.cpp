@@ -69,7 +69,7 @@ void add_parameter(Rewriter& rewriter, size_t index) {
   }
 }
 
-int run(Graph& graph, Context& context) {
+int run_fuse_bias(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     if (is_matrix_product(rewriter.node(index))) return as_linear(rewriter, index);
     add_bias(rewriter, context, index);
@@ -83,7 +83,7 @@ Pass fuse_bias() {
   return {"fuse_bias",
           "Turns matmul with a constant matrix into linear, and constants by channel added to convolutions, linear and "
           "matmul into their bias, parameters by the last dimension too.  A result changes by a rounding of its dtype.",
-          run};
+          run_fuse_bias};
 }
 
 }  // namespace pl::passes

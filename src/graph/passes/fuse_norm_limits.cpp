@@ -14,18 +14,18 @@
 namespace pl::passes {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kFuseNormLimitsInfinity = std::numeric_limits<double>::infinity();
 
 // Whether this pointwise op passes its input 1 on where input 0, the argument or the result, lies between the limits.
 bool is_slope(const Op& op, const Limits& limits) {
   const std::string& text = op.attributes[attr::expressions];
-  if (text == slope_by_result("relu", 0)) return limits.low == 0 && limits.high == kInfinity;
+  if (text == slope_by_result("relu", 0)) return limits.low == 0 && limits.high == kFuseNormLimitsInfinity;
   if (text == slope_by_result("relu6", 0)) return limits.low == 0 && limits.high == 6;
   return text == slope_by_argument("clip") &&
          op.attributes[attr::scalars] == std::vector<double>{limits.low, limits.high};
 }
 
-void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
+void fuse_norm_limits_at(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
   const Node& gradient = rewriter.node(index);
   if (!is_batch_norm_backward(gradient) || gradient.inputs.size() > 5) return;
   const std::vector<ValueId> inputs = rewriter.inputs(gradient);
@@ -69,9 +69,9 @@ void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_
   }
 }
 
-int run(Graph& graph, Context&) {
+int run_fuse_norm_limits(Graph& graph, Context&) {
   const std::vector<std::vector<int32_t>> consumers = graph.consumers();
-  return sweep(graph, [&](Rewriter& rewriter, size_t index) { fuse(rewriter, index, consumers); });
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) { fuse_norm_limits_at(rewriter, index, consumers); });
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ Pass fuse_norm_limits() {
           "batch_norm_backward, if nothing else uses what is between them.  Exact in f32, but "
           "for results within rounding of a limit, whose gradient may or may not count; in narrower dtypes one "
           "rounding less.",
-          run};
+          run_fuse_norm_limits};
 }
 
 }  // namespace pl::passes

@@ -17,7 +17,7 @@ namespace {
 
 // Beyond these a kernel has no registers for all of it at once.
 constexpr size_t kMostInputs = 8;
-constexpr size_t kMostNodes = 64;
+constexpr size_t kFusePointwiseMostNodes = 64;
 
 struct Element {
   pointwise::Program program;
@@ -67,7 +67,7 @@ class Joined {
   // Whether one op can compute it, with a result like this.
   bool fits(const TensorDesc& result) const {
     // Where all were numbers no input is left: fold_constants computes those.
-    if (inputs_.empty() || inputs_.size() > kMostInputs || nodes_ > kMostNodes) return false;
+    if (inputs_.empty() || inputs_.size() > kMostInputs || nodes_ > kFusePointwiseMostNodes) return false;
     std::vector<bool> reached(size_t(result.rank()), false);
     int rank = 0;
     for (ValueId id : inputs_) {
@@ -170,7 +170,7 @@ bool take_in(Rewriter& rewriter, size_t index) {
   return true;
 }
 
-int run(Graph& graph, Context&) {
+int run_fuse_pointwise(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     while (take_in(rewriter, index)) {
     }
@@ -184,7 +184,7 @@ Pass fuse_pointwise() {
           "Joins elementwise ops that follow each other into one `pointwise` op, if nothing else uses what is between "
           "them and all have one shape.  Exact in f32 but for the functions' own rounding; in narrower dtypes one "
           "rounding less for each op that is taken in.  A cast to a narrower dtype is not taken in: it rounds.",
-          run};
+          run_fuse_pointwise};
 }
 
 }  // namespace pl::passes

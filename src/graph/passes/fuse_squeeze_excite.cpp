@@ -41,7 +41,7 @@ std::optional<Layer> layer(Rewriter& rewriter, ValueId value, const std::vector<
   return std::nullopt;
 }
 
-bool fuse(Rewriter& rewriter, size_t index, size_t k) {
+bool fuse_squeeze_excite_at(Rewriter& rewriter, size_t index, size_t k) {
   const Node& node = rewriter.node(index);
   const ValueId x = rewriter.input(node, 1 - k), gates = rewriter.input(node, k);
   const Dims& shape = rewriter.shape(x);
@@ -64,10 +64,10 @@ bool fuse(Rewriter& rewriter, size_t index, size_t k) {
   return true;
 }
 
-int run(Graph& graph, Context&) {
+int run_fuse_squeeze_excite(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     if (!is_bare(rewriter, index, Operation::product)) return;
-    if (!fuse(rewriter, index, 0)) fuse(rewriter, index, 1);
+    if (!fuse_squeeze_excite_at(rewriter, index, 0)) fuse_squeeze_excite_at(rewriter, index, 1);
   });
 }
 
@@ -79,7 +79,7 @@ Pass fuse_squeeze_excite() {
       "Makes the global average of a tensor, two 1x1 convolutions with bias and activation and the product with the "
       "tensor one squeeze_excite, if the channels are a multiple of 4 and the weights at most 65536 numbers.  Sums "
       "between the layers are not rounded to narrower dtypes; exact in f32 but for the order of additions.",
-      run};
+      run_fuse_squeeze_excite};
 }
 
 }  // namespace pl::passes

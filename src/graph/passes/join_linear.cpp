@@ -24,7 +24,7 @@
 namespace pl::passes {
 namespace {
 
-constexpr int kMostViews = 4;  // between a product and its reader
+constexpr int kJoinLinearMostViews = 4;  // between a product and its reader
 // On the process's threads, where the joined result is more than second-level caches hold, short sums are no faster as
 // one, and an activation takes more in a loop of its own than one product gains
 // (docs/notes/2026-11-25-text-on-two-cores.md).  Where each op is a launch, one for several is always less.
@@ -112,7 +112,8 @@ class Joiner {
       const auto view = view_sliced(whole, starts, part, Dims::filled(whole.rank(), 1));
       if (!view) return;
       functions.push_back(rewriter_.post_ops(index));
-      const bool taken = functions.back().empty() ? is_read(y, *view, kMostViews) : applies(functions.back()[0], *view);
+      const bool taken =
+          functions.back().empty() ? is_read(y, *view, kJoinLinearMostViews) : applies(functions.back()[0], *view);
       if (!taken) return;
     }
     rewrite(group, functions, std::move(shared));

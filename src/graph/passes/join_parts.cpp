@@ -8,16 +8,16 @@ namespace pl::passes {
 namespace {
 
 // What `pad` puts zeros around, along one dimension.
-struct Part {
+struct JoinPartsPart {
   ValueId value = kNoValue;
   int dim = 0;
   int64_t begin = 0, end = 0;  // its own positions in the padded tensor
 };
 
-std::optional<Part> part_of(Rewriter& rewriter, ValueId id) {
+std::optional<JoinPartsPart> part_of_join_parts(Rewriter& rewriter, ValueId id) {
   const auto border = border_of(rewriter, id);
   if (!border || border->value != 0) return std::nullopt;
-  Part part;
+  JoinPartsPart part;
   part.value = border->x;
   part.dim = -1;
   for (size_t d = 0; d < border->begins.size(); ++d) {
@@ -56,11 +56,11 @@ void collect(Rewriter& rewriter, size_t sum, std::vector<ValueId>& terms) {
   }
 }
 
-ValueId joined(Rewriter& rewriter, size_t index, const std::vector<Part>& parts, const Dims& whole) {
+ValueId joined(Rewriter& rewriter, size_t index, const std::vector<JoinPartsPart>& parts, const Dims& whole) {
   const std::string name = rewriter.node(index).name;
   const int dim = parts[0].dim;
   std::vector<ValueId> values;
-  for (const Part& part : parts) values.push_back(part.value);
+  for (const JoinPartsPart& part : parts) values.push_back(part.value);
   Attributes attributes;
   attributes.set(attr::dim, int64_t(dim));
   const ValueId made = rewriter.insert(index, "concat", attributes, values, name);
@@ -79,9 +79,9 @@ void join(Rewriter& rewriter, size_t index) {
   std::vector<ValueId> terms;
   collect(rewriter, index, terms);
   std::vector<ValueId> others;
-  std::vector<std::pair<Part, ValueId>> parts;  // and the padded tensor
+  std::vector<std::pair<JoinPartsPart, ValueId>> parts;  // and the padded tensor
   for (ValueId term : terms) {
-    if (const auto part = part_of(rewriter, term))
+    if (const auto part = part_of_join_parts(rewriter, term))
       parts.emplace_back(*part, term);
     else
       others.push_back(term);
@@ -91,7 +91,7 @@ void join(Rewriter& rewriter, size_t index) {
   });
   const Dims whole = rewriter.shape(node.outputs[0]);
   for (size_t i = 0; i < parts.size();) {
-    std::vector<Part> run{parts[i].first};
+    std::vector<JoinPartsPart> run{parts[i].first};
     size_t next = i + 1;
     for (; next < parts.size() && parts[next].first.dim == run[0].dim && parts[next].first.begin == run.back().end;
          ++next)
@@ -107,7 +107,7 @@ void join(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, "add", attributes, {sum, others.back()});
 }
 
-int run(Graph& graph, Context&) {
+int run_join_parts(Graph& graph, Context&) {
   std::vector<bool> is_inner;
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     if (is_inner.empty()) {
@@ -130,7 +130,7 @@ Pass join_parts() {
       "join_parts",
       "Makes a sum of tensors with borders of zeros, whose own elements lie side by side, their concat: gradients of "
       "slices of one tensor.  Exact.",
-      run};
+      run_join_parts};
 }
 
 }  // namespace pl::passes

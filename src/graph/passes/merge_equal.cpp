@@ -81,7 +81,7 @@ void merge_nodes(Rewriter& rewriter) {
   }
 }
 
-int run(Graph& graph, Context&) {
+int run_merge_equal(Graph& graph, Context&) {
   Rewriter rewriter(graph);
   merge_constants(graph, rewriter);
   merge_nodes(rewriter);
@@ -94,7 +94,7 @@ Pass merge_equal() {
   return {"merge_equal",
           "Does the same op on the same inputs once, and shares constants of equal shape and bytes (up to 64 KiB; "
           "larger ones if they share storage already).  Exact.",
-          run};
+          run_merge_equal};
 }
 
 }  // namespace pl::passes

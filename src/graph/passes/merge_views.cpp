@@ -6,9 +6,9 @@ namespace pl::passes {
 namespace {
 
 // Merged ones are three views at most, so what stands before a view in a sweep is no longer.
-constexpr int kMostViews = 4;
+constexpr int kMergeViewsMostViews = 4;
 
-void merge(Rewriter& rewriter, size_t index) {
+void merge_views_at(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   if (!is_reshape(node) && !is_permute(node)) return;
   const int before = rewriter.maker(rewriter.input(node, 0));
@@ -20,7 +20,7 @@ void merge(Rewriter& rewriter, size_t index) {
       steps.push_back({false, rewriter.shape(node.outputs[0]).vector()});
     return rewrite_as_steps(rewriter, index, x, steps);
   }
-  for (int most = kMostViews; most >= 2; --most) {
+  for (int most = kMergeViewsMostViews; most >= 2; --most) {
     ValueId source;
     int length;
     const auto combined = CombinedViews::back_from(rewriter, node.outputs[0], most, source, length);
@@ -33,7 +33,7 @@ void merge(Rewriter& rewriter, size_t index) {
   }
 }
 
-int run(Graph& graph, Context&) { return sweep(graph, merge); }
+int run_merge_views(Graph& graph, Context&) { return sweep(graph, merge_views_at); }
 
 }  // namespace
 
@@ -41,7 +41,7 @@ Pass merge_views() {
   return {"merge_views",
           "Merges reshape, flatten, squeeze, unsqueeze, permute and transpose one behind the other into at most "
           "reshape, permute, reshape.  Exact.",
-          run};
+          run_merge_views};
 }
 
 }  // namespace pl::passes

@@ -32,7 +32,7 @@ bool comes_from_integers(Rewriter& rewriter, ValueId id) {
   return std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) { return comes_from_integers(rewriter, input); });
 }
 
-void visit(Rewriter& rewriter, size_t index) {
+void move_quantize_at(Rewriter& rewriter, size_t index) {
   const Node& root = rewriter.node(index);
   if (!is_quantize(root)) return;
   const auto by = quantization_of(rewriter, root);
@@ -59,7 +59,7 @@ void visit(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, schema, attributes, integers, name);
 }
 
-int run(Graph& graph, Context&) { return sweep(graph, visit); }
+int run_move_quantize(Graph& graph, Context&) { return sweep(graph, move_quantize_at); }
 
 }  // namespace
 
@@ -67,7 +67,7 @@ Pass move_quantize() {
   return {"move_quantize",
           "Puts a quantize_linear behind views, concats and maximum pools of dequantised tensors before them, so that "
           "these move integers, and removes one that gives the integers that a tensor was made of.  Exact.",
-          run};
+          run_move_quantize};
 }
 
 }  // namespace pl::passes

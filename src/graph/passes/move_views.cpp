@@ -229,7 +229,7 @@ void as_slices(Rewriter& rewriter, size_t index) {
   }
 }
 
-int run(Graph& graph, Context&) {
+int run_move_views(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     const Node& node = rewriter.node(index);
     if (operation_of(node) != Operation::none) {
@@ -253,7 +253,7 @@ Pass move_views() {
           "Moves arithmetic and activations before the view of a product's result, permutations of rows behind linear "
           "and layer_norm, and slices and splits of linear's channels before views, so that other passes find "
           "neighbours.  Exact.",
-          run};
+          run_move_views};
 }
 
 }  // namespace pl::passes

@@ -7,7 +7,7 @@
 namespace pl::passes {
 namespace {
 
-int run(Graph& graph, Context&) {
+int run_nest_concats(Graph& graph, Context&) {
   struct Known {
     std::vector<ValueId> parts;
     int64_t dim;
@@ -59,7 +59,7 @@ Pass nest_concats() {
       "nest_concats",
       "concat(a, b, c) after concat(a, b) becomes concat(concat(a, b), c), as in DenseNet, so that all parts can be "
       "made where they lie in the last one; results are equal to the bit",
-      run};
+      run_nest_concats};
 }
 
 }  // namespace pl::passes

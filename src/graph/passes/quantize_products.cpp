@@ -83,7 +83,7 @@ bool transposes(const Op& op, const Key<bool>& key) {
   return takes_attribute(*op.schema, key) && bool(op.attributes[key]);
 }
 
-void visit(Rewriter& rewriter, size_t index, Context& context, Device& device) {
+void quantize_product_at(Rewriter& rewriter, size_t index, Context& context, Device& device) {
   const Node& root = rewriter.node(index);
   if (!is_quantize(root)) return;
   const auto to = quantization_of(rewriter, root);
@@ -135,7 +135,7 @@ Pass quantize_products(Device* device) {
           "they are rounded to 8 bits as before, but for the rounding of f32 before it.",
           [device](Graph& graph, Context& context) {
             if (!device) return 0;
-            return sweep(graph, [&](Rewriter& rewriter, size_t index) { visit(rewriter, index, context, *device); });
+            return sweep(graph, [&](Rewriter& rewriter, size_t index) { quantize_product_at(rewriter, index, context, *device); });
           }};
 }
 

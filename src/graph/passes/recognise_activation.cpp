@@ -9,11 +9,11 @@
 namespace pl::passes {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kRecogniseActivationInfinity = std::numeric_limits<double>::infinity();
 constexpr double kHalfSqrt2 = 0.70710678118654752;  // 1 / sqrt(2)
 constexpr double kSqrt2OverPi = 0.79788456080286536;
 constexpr double kGeluCubic = 0.044715;
-constexpr int kMostDepth = 6;  // of products in products; the longest pattern has three
+constexpr int kRecogniseActivationMostDepth = 6;  // of products in products; the longest pattern has three
 
 // Constants arrive rounded to f32, or were multiplied in f32.
 bool is_close(double value, double expected) { return std::fabs(value - expected) <= 1e-5 * std::fabs(expected); }
@@ -156,7 +156,7 @@ class Matcher {
   void append(ValueId id, Factors& factors) {
     const int index = rewriter_.sole_maker(id);
     ++depth_;
-    const bool taken = index >= 0 && depth_ <= kMostDepth && multiply(size_t(index), factors);
+    const bool taken = index >= 0 && depth_ <= kRecogniseActivationMostDepth && multiply(size_t(index), factors);
     --depth_;
     if (taken) return;
     factors.values.push_back(id);
@@ -205,7 +205,8 @@ void from_product(Rewriter& rewriter, size_t index) {
 }
 
 void rewrite_as_range(Rewriter& rewriter, size_t index, double low, double high, ValueId x) {
-  if (low == 0 && high == kInfinity) return rewrite_as_step(rewriter, index, PostOp::function("relu"), x);
+  if (low == 0 && high == kRecogniseActivationInfinity)
+    return rewrite_as_step(rewriter, index, PostOp::function("relu"), x);
   if (low == 0 && high == 6) return rewrite_as_step(rewriter, index, PostOp::function("relu6"), x);
   rewrite_as_step(rewriter, index, PostOp::function("clip", {low, high}), x);
 }
@@ -223,7 +224,8 @@ void from_binary(Rewriter& rewriter, size_t index) {
     const ValueId x = rewriter.input(node, k);
     if (!number || std::isnan(*number) || rewriter.shape(x) != rewriter.shape(node.outputs[0])) continue;
     if (!power)
-      return rewrite_as_range(rewriter, index, maximum ? *number : -kInfinity, maximum ? kInfinity : *number, x);
+      return rewrite_as_range(rewriter, index, maximum ? *number : -kRecogniseActivationInfinity,
+                              maximum ? kRecogniseActivationInfinity : *number, x);
     if (k == 0 && *number == 2) return rewrite_as_step(rewriter, index, PostOp::function("square"), x);
   }
 }
@@ -241,13 +243,14 @@ void from_range(Rewriter& rewriter, size_t index) {
     const auto limit = [&](double value) { return std::min(std::max(value, range->first), range->second); };
     rewrite_as_range(rewriter, index, limit(inner->first), limit(inner->second),
                      rewriter.input(rewriter.node(size_t(before)), 0));
-  } else if (!function.parameters.empty() && range->first == 0 && (range->second == kInfinity || range->second == 6)) {
+  } else if (!function.parameters.empty() && range->first == 0 &&
+             (range->second == kRecogniseActivationInfinity || range->second == 6)) {
     // A clip: the others have no parameters.
     rewrite_as_range(rewriter, index, range->first, range->second, x);
   }
 }
 
-int run(Graph& graph, Context&) {
+int run_recognise_activation(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     from_binary(rewriter, index);
     from_range(rewriter, index);
@@ -261,7 +264,7 @@ Pass recognise_activation() {
           "Recognises activations spelled in arithmetic: x * sigmoid(x), x * hardsigmoid(x), both spellings of gelu, "
           "mish, hardswish and hardsigmoid by min(max(x + 3, 0), 6), maximum and minimum with a number, clips of "
           "clips.  A result changes by roundings of its dtype.",
-          run};
+          run_recognise_activation};
 }
 
 }  // namespace pl::passes

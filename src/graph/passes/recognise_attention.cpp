@@ -57,10 +57,10 @@ Attributes swap_last(int rank) {
   return attributes;
 }
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kRecogniseAttentionInfinity = std::numeric_limits<double>::infinity();
 // Added to a score of f32, a number below this leaves nothing of it.
 constexpr double kAbsorbing = -1e30;
-constexpr int kMostTerms = 8;  // sums, choices and reshapes between the products
+constexpr int kRecogniseAttentionMostTerms = 8;  // sums, choices and reshapes between the products
 
 struct Scores {
   ValueId q = kNoValue, k = kNoValue;
@@ -114,7 +114,7 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
                                   std::vector<Dims>& views) {
   views.push_back(rewriter.shape(id));
   if (auto scores = scores_of(rewriter, id)) return scores;
-  if (int(terms.size() + views.size()) > kMostTerms) return std::nullopt;
+  if (int(terms.size() + views.size()) > kRecogniseAttentionMostTerms) return std::nullopt;
   const Dims shape = rewriter.shape(id);
   if (const int sum = sole_maker(rewriter, id, Operation::sum); sum >= 0) {
     for (size_t k = 0; k < 2; ++k) {
@@ -122,7 +122,7 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
       const ValueId mask = rewriter.input(rewriter.node(size_t(sum)), 1 - k);
       if (rewriter.shape(rest) != shape || rewriter.is_constant(rest)) continue;
       const size_t terms_before = terms.size(), views_before = views.size();
-      terms.push_back({mask, false, -kInfinity, shape});
+      terms.push_back({mask, false, -kRecogniseAttentionInfinity, shape});
       if (auto scores = find_scores(rewriter, rest, terms, views)) return scores;
       terms.resize(terms_before);
       views.resize(views_before);
@@ -234,7 +234,7 @@ Dims viewed_as(const Dims& view, const Dims& shape) {
   return seen;
 }
 
-void recognise(Rewriter& rewriter, Context& context, size_t index) {
+void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) {
   if (!is_bare(rewriter, index)) return;
   const Node& node = rewriter.node(index);
   const Op product = rewriter.op(index);
@@ -288,7 +288,7 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   if (grouped && fine != used) return;
   ValueId mask = kNoValue;
   if (terms.size() == 1 && terms[0].scores == used && fine == used && !terms[0].inverted &&
-      terms[0].hidden == -kInfinity)
+      terms[0].hidden == -kRecogniseAttentionInfinity)
     mask = terms[0].mask;
   else if (!terms.empty())
     mask = joined_mask(rewriter, context, index, rewriter.desc(scores->q).dtype, terms, masks);
@@ -363,12 +363,12 @@ void before_permute(Rewriter& rewriter, size_t index) {
   }
 }
 
-int run(Graph& graph, Context& context) {
+int run_recognise_attention(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     if (is_attention(rewriter.node(index)))
       before_permute(rewriter, index);
     else
-      recognise(rewriter, context, index);
+      recognise_attention_at(rewriter, context, index);
   });
 }
 
@@ -381,7 +381,7 @@ Pass recognise_attention() {
       "mask may be several terms, sums or choices, applied to the scores in several views of their first dimensions; "
       "a triangle becomes is_causal, heads that are repeated enable_gqa, a limit softcap.  A result changes by "
       "roundings of its dtype; a query whose mask is -infinity throughout gives zeros where it gave NaN.",
-      run};
+      run_recognise_attention};
 }
 
 }  // namespace pl::passes

@@ -6,7 +6,7 @@
 namespace pl::passes {
 namespace {
 
-void recognise(Rewriter& rewriter, size_t index) {
+void recognise_channel_shuffle_at(Rewriter& rewriter, size_t index) {
   const Node& last = rewriter.node(index);
   if (!is_reshape(last)) return;
   const int middle = rewriter.maker(rewriter.input(last, 0));
@@ -27,7 +27,7 @@ void recognise(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, "channel_shuffle", attributes, {x});
 }
 
-int run(Graph& graph, Context&) { return sweep(graph, recognise); }
+int run_recognise_channel_shuffle(Graph& graph, Context&) { return sweep(graph, recognise_channel_shuffle_at); }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Pass recognise_channel_shuffle() {
   return {"recognise_channel_shuffle",
           "Recognises reshape to (n, groups, c / groups, ...), transpose of dimensions 1 and 2 and reshape back as "
           "channel_shuffle.  Exact.",
-          run};
+          run_recognise_channel_shuffle};
 }
 
 }  // namespace pl::passes

@@ -127,7 +127,7 @@ std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, Va
   return found;
 }
 
-void recognise(Rewriter& rewriter, size_t index) {
+void recognise_norm_at(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const bool divides = is_bare(rewriter, index, Operation::quotient);
   if (!divides && !is_bare(rewriter, index, Operation::product)) return;
@@ -181,9 +181,9 @@ void take_constant(Rewriter& rewriter, Context&, size_t index) {
   }
 }
 
-int run(Graph& graph, Context& context) {
+int run_recognise_norm(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    recognise(rewriter, index);
+    recognise_norm_at(rewriter, index);
     take_constant(rewriter, context, index);
   });
 }
@@ -195,7 +195,7 @@ Pass recognise_norm() {
           "Recognises (x - mean) / sqrt(mean((x - mean)^2) + eps) over the last dimensions, with a weight and a bias, "
           "as layer_norm, x / sqrt(mean(x^2) + eps), with a weight, as rms_norm, x / max(sqrt(sum(x^2)), eps) as "
           "l2_normalize.  A result changes by roundings of its dtype.",
-          run};
+          run_recognise_norm};
 }
 
 }  // namespace pl::passes

@@ -126,7 +126,7 @@ void factors_of(Rewriter& rewriter, ValueId id, std::vector<ValueId>& factors) {
   factors_of(rewriter, product->second, factors);
 }
 
-void recognise(Rewriter& rewriter, size_t index) {
+void recognise_scan_at(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   if (!is_concat(node) || node.inputs.size() < 2) return;
   const Dims joined = rewriter.shape(node.outputs[0]);
@@ -175,7 +175,7 @@ Pass recognise_scan() {
       "recognise_scan",
       "Makes Mamba's unrolled loop over steps one op: selective_scan.  Its states, and the tensors of all states of "
       "all steps, are gone.  A result changes by roundings of its dtype.",
-      [](Graph& graph, Context&) { return sweep(graph, recognise); }};
+      [](Graph& graph, Context&) { return sweep(graph, recognise_scan_at); }};
 }
 
 }  // namespace pl::passes

@@ -69,7 +69,7 @@ void drop_empty_parts(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, schema, attributes, parts);
 }
 
-int run(Graph& graph, Context&) {
+int run_remove_identity(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     if (is_concat(rewriter.node(index))) drop_empty_parts(rewriter, index);
     const ValueId x = unchanged(rewriter, index);
@@ -83,7 +83,7 @@ Pass remove_identity() {
   return {"remove_identity",
           "Removes identities, dropout, casts to the same dtype, views that change no shape, pools of one element, x * "
           "1, x - 0, relu of relu, parts of a concat without elements.  Exact.",
-          run};
+          run_remove_identity};
 }
 
 }  // namespace pl::passes

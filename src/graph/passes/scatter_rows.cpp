@@ -19,14 +19,14 @@ void shorten(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, "scatter", attributes, {rewriter.input(node, 0), own, rewriter.input(node, 2)});
 }
 
-int run(Graph& graph, Context&) { return sweep(graph, shorten); }
+int run_scatter_rows(Graph& graph, Context&) { return sweep(graph, shorten); }
 
 }  // namespace
 
 Pass scatter_rows() {
   return {"scatter_rows",
           "Makes scatter with an index that an expand repeats along other dimensions one that puts whole rows.  Exact.",
-          run};
+          run_scatter_rows};
 }
 
 }  // namespace pl::passes

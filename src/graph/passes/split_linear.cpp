@@ -134,7 +134,7 @@ void split_viewed(Rewriter& rewriter, Context& context, size_t index, const std:
   }
 }
 
-int run(Graph& graph, Context& context) {
+int run_split_linear(Graph& graph, Context& context) {
   const std::vector<std::vector<int32_t>> consumers = graph.consumers();
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     const Node& node = rewriter.node(index);
@@ -152,7 +152,7 @@ Pass split_linear() {
   return {"split_linear",
           "Splits a linear op whose result, or a view of it, is used in disjoint slices of its channels only, as "
           "attention's queries, keys and values are, into one for each slice.  Exact.",
-          run};
+          run_split_linear};
 }
 
 }  // namespace pl::passes

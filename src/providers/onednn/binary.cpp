@@ -4,12 +4,12 @@
 namespace pl::onednn {
 namespace {
 
-struct Function {
+struct BinaryFunction {
   const char* name;
   dnnl_alg_kind_t algorithm;
   dnnl_alg_kind_t swapped;  // the same of exchanged arguments; undef if there is none
 };
-constexpr Function kFunctions[] = {
+constexpr BinaryFunction kBinaryFunctions[] = {
     {"add", dnnl_binary_add, dnnl_binary_add}, {"sub", dnnl_binary_sub, dnnl_alg_kind_undef},
     {"mul", dnnl_binary_mul, dnnl_binary_mul}, {"div", dnnl_binary_div, dnnl_alg_kind_undef},
     {"eq", dnnl_binary_eq, dnnl_binary_eq},    {"ne", dnnl_binary_ne, dnnl_binary_ne},
@@ -28,12 +28,12 @@ Described padded(const TensorDesc& tensor, const Layout& layout, int rank) {
   return described;
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_binary(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::boolean})) return;
   if (op.in(0).dtype == DType::boolean) return refuse(op, out, "oneDNN has no bool arithmetic");
   const std::string& name = op.attributes[attr::function];
-  const Function* function = nullptr;
-  for (const Function& entry : kFunctions)
+  const BinaryFunction* function = nullptr;
+  for (const BinaryFunction& entry : kBinaryFunctions)
     if (name == entry.name) function = &entry;
   if (name == "maximum" || name == "minimum")
     return refuse(op, out, "oneDNN's result is not NaN wherever one argument is");
@@ -77,7 +77,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("binary", list);
+PL_ONEDNN_KIND("binary", list_binary);
 
 }  // namespace
 }  // namespace pl::onednn

@@ -175,12 +175,22 @@ bool same(const Candidate& a, const Candidate& b) {
 
 }  // namespace
 
-Binding input(int argument, int index) { return {argument, false, index, std::nullopt, nullptr, 0}; }
-Binding input(int argument, int index, TensorDesc desc) {
-  return {argument, false, index, std::move(desc), nullptr, 0};
-}
-Binding output(int argument, TensorDesc desc) { return {argument, true, 0, std::move(desc), nullptr, 0}; }
-Binding output(int argument) { return {argument, true, 0, std::nullopt, nullptr, 0}; }
+Binding::Binding() = default;
+Binding::Binding(int argument, bool output, int index, std::optional<TensorDesc> desc)
+    : argument(argument), output(output), index(index), desc(std::move(desc)) {}
+Binding::~Binding() = default;
+Binding::Binding(const Binding& other) = default;
+Binding::Binding(Binding&& other) noexcept = default;
+Binding& Binding::operator=(const Binding& other) = default;
+Binding& Binding::operator=(Binding&& other) noexcept = default;
+
+Lister::Lister(const Op& op, CandidateList& out) : op_(op), out_(out), first_(out.candidates.size()) {}
+Lister::~Lister() = default;
+
+Binding input(int argument, int index) { return {argument, false, index}; }
+Binding input(int argument, int index, TensorDesc desc) { return {argument, false, index, std::move(desc)}; }
+Binding output(int argument, TensorDesc desc) { return {argument, true, 0, std::move(desc)}; }
+Binding output(int argument) { return {argument, true, 0}; }
 
 std::vector<Eltwise> eltwise_of(const PostOp& step) {
   if (step.kind == PostOp::Kind::scale) return {{dnnl_eltwise_linear, float(step.alpha()), 0}};

@@ -25,6 +25,14 @@ using Table = OpTable<OnednnProvider, ListFunction>;
 
 // How one execution argument of a primitive relates to a tensor of the op.
 struct Binding {
+  Binding();
+  Binding(int argument, bool output, int index, std::optional<TensorDesc> desc = std::nullopt);
+  ~Binding();
+  Binding(const Binding& other);
+  Binding(Binding&& other) noexcept;
+  Binding& operator=(const Binding& other);
+  Binding& operator=(Binding&& other) noexcept;
+
   int argument = 0;  // DNNL_ARG_SRC, ...
   bool output = false;
   int index = 0;  // of the op's input or output
@@ -74,7 +82,8 @@ class PrimitiveAttributes {
 // Collects the candidates of one op, and why there are none.
 class Lister {
  public:
-  Lister(const Op& op, CandidateList& out) : op_(op), out_(out), first_(out.candidates.size()) {}
+  Lister(const Op& op, CandidateList& out);
+  ~Lister();
 
   // Makes a primitive description by `create(&pd)` and adds every implementation of it.  `prefix` tells apart the
   // ways in which one op can be put ("matmul:").  Reference implementations are taken where the list has nothing else,

@@ -4,7 +4,7 @@
 namespace pl::onednn {
 namespace {
 
-void list(const Op& op, CandidateList& out) {
+void list_concat(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::s8, DType::u8, DType::s32, DType::boolean}))
     return;
   for (const TensorDesc& tensor : op.inputs)
@@ -36,7 +36,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("concat", list);
+PL_ONEDNN_KIND("concat", list_concat);
 
 }  // namespace
 }  // namespace pl::onednn

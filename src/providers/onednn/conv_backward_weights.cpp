@@ -5,7 +5,7 @@
 namespace pl::onednn {
 namespace {
 
-void list(const Op& op, CandidateList& out) {
+void list_conv_backward_weights(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &grad = op.in(1), &weight = op.out();
   const dnnl_data_type_t type = to_dnnl(x.dtype);
@@ -67,7 +67,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("conv_backward_weights", list);
+PL_ONEDNN_KIND("conv_backward_weights", list_conv_backward_weights);
 
 }  // namespace
 }  // namespace pl::onednn

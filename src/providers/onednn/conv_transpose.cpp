@@ -7,7 +7,7 @@
 namespace pl::onednn {
 namespace {
 
-void list(const Op& op, CandidateList& out) {
+void list_conv_transpose(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &weight = op.in(1);
   const dnnl_data_type_t type = to_dnnl(x.dtype);
@@ -87,7 +87,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("conv_transpose", list);
+PL_ONEDNN_KIND("conv_transpose", list_conv_transpose);
 
 }  // namespace
 }  // namespace pl::onednn

@@ -29,7 +29,7 @@ void list_windows(const Op& op, const Pooling& pooling, CandidateList& out) {
   lister.finish();
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_pool(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::s8, DType::u8})) return;
   const bool average = op.attributes[attr::mode] == "avg";
   const Windows windows(op);
@@ -66,7 +66,7 @@ void list_adaptive(const Op& op, CandidateList& out) {
   list_windows(op, pooling, out);
 }
 
-PL_ONEDNN_KIND("pool", list);
+PL_ONEDNN_KIND("pool", list_pool);
 PL_ONEDNN_KIND("adaptive_pool", list_adaptive);
 
 }  // namespace

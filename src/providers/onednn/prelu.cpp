@@ -4,7 +4,7 @@
 namespace pl::onednn {
 namespace {
 
-void list(const Op& op, CandidateList& out) {
+void list_prelu(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const int rank = op.in(0).rank();
   std::vector<int64_t> sizes(size_t(rank), 1);
@@ -26,7 +26,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("prelu", list);
+PL_ONEDNN_KIND("prelu", list_prelu);
 
 }  // namespace
 }  // namespace pl::onednn

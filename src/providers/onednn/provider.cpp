@@ -25,10 +25,10 @@ class OnednnProvider final : public Provider {
   bool takes_strided_views(const Op& op) const override { return op.schema->kind == "reorder"; }
 
   void list(const Op& op, Device&, CandidateList& out) override {
-    const ListFunction* function = Table::instance().find(op.schema->kind);
+    const ListFunction function = Table::instance().find(op.schema->kind);
     if (!function) return refuse(op, out, "oneDNN has no primitive of this kind");
     if (!supported_library()) return refuse(op, out, too_old());
-    (*function)(op, out);
+    function(op, out);
   }
 
   std::vector<std::string> notes() const override {

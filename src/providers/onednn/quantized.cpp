@@ -104,8 +104,8 @@ class QuantizedKernel final : public Kernel {
   PrimitiveKernel primitive_;
 };
 
-using SharedDesc = std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>>;
-SharedDesc share(const_dnnl_memory_desc_t md) { return {clone(md).release(), Destroy()}; }
+using QuantizedSharedDesc = std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>>;
+QuantizedSharedDesc share_quantized(const_dnnl_memory_desc_t md) { return {clone(md).release(), Destroy()}; }
 
 // Instruction sets without VNNI multiply u8 by s8 in pairs whose sums saturate at 16 bits: wrong results for large
 // values.  oneDNN offers implementations for them beside the others (and, where there is nothing newer, alone).
@@ -183,11 +183,11 @@ struct Question {
     candidate.efficiency = name.find("gemm") == std::string::npos && !plain ? 0.7 : 0.35;
 
     using Source = Argument::Source;
-    std::vector<Argument> arguments{{DNNL_ARG_SRC, Source::input, 0, 0, share(md(DNNL_ARG_SRC))},
-                                    {DNNL_ARG_WEIGHTS, Source::input, 1, 0, share(md(DNNL_ARG_WEIGHTS))},
-                                    {DNNL_ARG_DST, Source::output, 0, 0, share(md(DNNL_ARG_DST))}};
+    std::vector<Argument> arguments{{DNNL_ARG_SRC, Source::input, 0, 0, share_quantized(md(DNNL_ARG_SRC))},
+                                    {DNNL_ARG_WEIGHTS, Source::input, 1, 0, share_quantized(md(DNNL_ARG_WEIGHTS))},
+                                    {DNNL_ARG_DST, Source::output, 0, 0, share_quantized(md(DNNL_ARG_DST))}};
     const auto from_workspace = [&](bool needed, int argument, size_t offset, const MemoryDesc& desc) {
-      if (needed) arguments.push_back({argument, Source::workspace, 0, offset, share(desc.get())});
+      if (needed) arguments.push_back({argument, Source::workspace, 0, offset, share_quantized(desc.get())});
     };
     const MemoryDesc per_column = plain_md(dnnl_f32, {columns}), single = plain_md(dnnl_s32, {1});
     from_workspace(in.scaled(), DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, parameters.factors, per_column);
@@ -196,7 +196,7 @@ struct Question {
     from_workspace(parameters.reals, DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, parameters.y_scale, plain_md(dnnl_f32, {1}));
     from_workspace(in.x_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, parameters.x_zero, single);
     from_workspace(in.y_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, parameters.y_zero, single);
-    if (scratch_bytes) arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(scratchpad)});
+    if (scratch_bytes) arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share_quantized(scratchpad)});
 
     const const_dnnl_memory_desc_t weight = md(DNNL_ARG_WEIGHTS);
     if (dnnl_memory_desc_equal(weight, plain_weight.get())) {
@@ -215,7 +215,7 @@ struct Question {
 
   // The primitive's own form: blocks, and sums of the weights behind them where zero points or signed x need those.
   void pack_weight(Candidate& candidate, const_dnnl_memory_desc_t wanted) const {
-    const SharedDesc from = share(plain_weight.get()), to = share(wanted);
+    const QuantizedSharedDesc from = share_quantized(plain_weight.get()), to = share_quantized(wanted);
     // No form is shared between ops: the descriptions of oneDNN have no text to compare.
     const std::string form = concat(candidate.implementation, ' ', x.str(), ' ', y.str(), ' ', op.str());
     candidate.packings.push_back(
@@ -243,7 +243,7 @@ struct Question {
 };
 
 // True if oneDNN's int8 primitives can compute it at all.
-bool accept(const Op& op, CandidateList& out) {
+bool accept_quantized(const Op& op, CandidateList& out) {
   const QuantizedInputs in(op);
   if (in.weight_zero >= 0) {
     refuse(op, out, "oneDNN has no zero points of weights here");
@@ -271,7 +271,7 @@ void report(const Op& op, CandidateList& out, int added) {
 }
 
 void list_conv(const Op& op, CandidateList& out) {
-  if (!accept(op, out)) return;
+  if (!accept_quantized(op, out)) return;
   const Windows windows(op);
   const int64_t groups = op.attributes[attr::groups], columns = op.out().shape[1];
   std::vector<int64_t> sizes = op.in(1).shape.vector();
@@ -302,8 +302,8 @@ void list_conv(const Op& op, CandidateList& out) {
   report(op, out, added);
 }
 
-void list_matmul(const Op& op, CandidateList& out) {
-  if (!accept(op, out)) return;
+void list_quantized_matmul(const Op& op, CandidateList& out) {
+  if (!accept_quantized(op, out)) return;
   std::vector<int64_t> a = op.in(0).shape.vector(), b = op.in(1).shape.vector(), y = op.out().shape.vector();
   const int64_t columns = b.back();
   if (b.size() == 2 && a.size() > 2) {  // one matrix for the whole stack: all rows at once
@@ -343,7 +343,7 @@ void list_matmul(const Op& op, CandidateList& out) {
 }
 
 PL_ONEDNN_KIND("quantized_conv", list_conv);
-PL_ONEDNN_KIND("quantized_matmul", list_matmul);
+PL_ONEDNN_KIND("quantized_matmul", list_quantized_matmul);
 
 }  // namespace
 }  // namespace pl::onednn

@@ -4,12 +4,12 @@
 namespace pl::onednn {
 namespace {
 
-struct Function {
+struct ReduceFunction {
   const char* name;
   dnnl_alg_kind_t algorithm;
   float p;  // of the norms
 };
-constexpr Function kFunctions[] = {
+constexpr ReduceFunction kReduceFunctions[] = {
     {"sum", dnnl_reduction_sum, 0},
     {"mean", dnnl_reduction_mean, 0},
     {"prod", dnnl_reduction_mul, 0},
@@ -18,11 +18,11 @@ constexpr Function kFunctions[] = {
     {"reduce_sum_square", dnnl_reduction_norm_lp_power_p_sum, 2},
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_reduce(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &y = op.out();
-  const Function* function = nullptr;
-  for (const Function& entry : kFunctions)
+  const ReduceFunction* function = nullptr;
+  for (const ReduceFunction& entry : kReduceFunctions)
     if (op.attributes[attr::function] == entry.name) function = &entry;
   if (op.attributes[attr::function] == "amax" || op.attributes[attr::function] == "amin")
     return refuse(op, out, "oneDNN's result is not NaN wherever an element is");
@@ -56,7 +56,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("reduce", list);
+PL_ONEDNN_KIND("reduce", list_reduce);
 
 }  // namespace
 }  // namespace pl::onednn

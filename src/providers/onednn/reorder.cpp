@@ -4,7 +4,7 @@
 namespace pl::onednn {
 namespace {
 
-void list(const Op& op, CandidateList& out) {
+void list_reorder(const Op& op, CandidateList& out) {
   const TensorDesc &x = op.in(0), &y = op.out();
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::s8, DType::u8, DType::s32, DType::boolean}))
     return;
@@ -27,7 +27,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("reorder", list);
+PL_ONEDNN_KIND("reorder", list_reorder);
 
 }  // namespace
 }  // namespace pl::onednn

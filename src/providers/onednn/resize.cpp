@@ -8,7 +8,7 @@
 namespace pl::onednn {
 namespace {
 
-void list(const Op& op, CandidateList& out) {
+void list_resize(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16, DType::s8, DType::u8})) return;
   if (op.attributes[attr::align_corners]) return refuse(op, out, "oneDNN has no align_corners");
   const bool nearest = op.attributes[attr::mode] == "nearest";
@@ -45,7 +45,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("resize", list);
+PL_ONEDNN_KIND("resize", list_resize);
 
 }  // namespace
 }  // namespace pl::onednn

@@ -5,7 +5,7 @@
 namespace pl::onednn {
 namespace {
 
-void list(const Op& op, CandidateList& out) {
+void list_unary(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const std::string& function = op.attributes[attr::function];
   const auto steps = eltwise_of(function, op.attributes[attr::alpha], op.attributes[attr::beta]);
@@ -29,7 +29,7 @@ void list(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("unary", list);
+PL_ONEDNN_KIND("unary", list_unary);
 
 }  // namespace
 }  // namespace pl::onednn

@@ -51,18 +51,16 @@ class BodyKernel final : public Kernel {
 // fast: near what memory gives; fair: vector code that others may well beat; reference: a loop.
 enum class Quality { fast, fair, reference };
 
+// All of a candidate but what prepares it.
+Candidate unprepared(std::string implementation, Quality quality, std::vector<TensorDesc> inputs,
+                     std::vector<TensorDesc> outputs);
+
 // Adds a candidate.  make() is called when the candidate is prepared and returns the kernel's body; it must hold
 // copies of what it needs, as the op is gone by then.
 template <class Make>
 void add_candidate(CandidateList& out, std::string implementation, Quality quality, std::vector<TensorDesc> inputs,
                    std::vector<TensorDesc> outputs, Make make) {
-  Candidate candidate;
-  candidate.provider = "host";
-  candidate.implementation = std::move(implementation);
-  candidate.inputs = std::move(inputs);
-  candidate.outputs = std::move(outputs);
-  candidate.reference = quality == Quality::reference;
-  candidate.efficiency = quality == Quality::fast ? 0.7 : quality == Quality::fair ? 0.25 : 0.01;
+  Candidate candidate = unprepared(std::move(implementation), quality, std::move(inputs), std::move(outputs));
   candidate.prepare = [make = std::move(make)]() -> std::unique_ptr<Kernel> {
     auto body = make();
     return std::make_unique<BodyKernel<decltype(body)>>(std::move(body));

@@ -18,10 +18,22 @@ bool HostProvider::takes_strided_views(const Op& op) const {
   return false;
 }
 
+Candidate unprepared(std::string implementation, Quality quality, std::vector<TensorDesc> inputs,
+                     std::vector<TensorDesc> outputs) {
+  Candidate candidate;
+  candidate.provider = "host";
+  candidate.implementation = std::move(implementation);
+  candidate.inputs = std::move(inputs);
+  candidate.outputs = std::move(outputs);
+  candidate.reference = quality == Quality::reference;
+  candidate.efficiency = quality == Quality::fast ? 0.7 : quality == Quality::fair ? 0.25 : 0.01;
+  return candidate;
+}
+
 void HostProvider::list(const Op& op, Device&, CandidateList& out) {
-  const HostList* list = HostTable::instance().find(op.schema->kind);
+  const HostList list = HostTable::instance().find(op.schema->kind);
   if (list)
-    (*list)(op, out);
+    list(op, out);
   else
     out.refuse(name(), op.schema->kind + ": not implemented by the host provider");
 }

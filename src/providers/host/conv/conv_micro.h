@@ -129,7 +129,7 @@ PL_ALWAYS void each_run(const Result& result, float* y, int64_t pixels, int vect
 }
 
 // Functions that need more than a few instructions, on what was stored just now.
-__attribute__((noinline)) void activate(const Result& result, float* y, int64_t pixels, int vectors, int part) {
+__attribute__((noinline, noclone)) void activate(const Result& result, float* y, int64_t pixels, int vectors, int part) {
   const Finish& finish = result.ending.finish;
   if (finish.kind == Finish::Kind::hardswish) {
     each_stored<Hardswish>(result, y, pixels, vectors, part);
@@ -142,7 +142,7 @@ __attribute__((noinline)) void activate(const Result& result, float* y, int64_t 
 }
 
 // The post-ops behind that.
-__attribute__((noinline)) void go_on(const Result& result, float* y, int64_t pixels, int vectors, int part) {
+__attribute__((noinline, noclone)) void go_on(const Result& result, float* y, int64_t pixels, int vectors, int part) {
   for (int i = 0; i < result.ending.further_count; ++i) {
     const Further& step = result.ending.further[i];
     each_run(result, y, pixels, vectors, part, [&](float* to, int64_t n) {
@@ -164,12 +164,16 @@ __attribute__((noinline)) void go_on(const Result& result, float* y, int64_t pix
   }
 }
 
+// What a tile knows of its last vector of channels when it is compiled, which saves code for all else.
+// cut: `part` channels are in memory.  filled: all are, where `part` is not 0 filled up with zeros.
+enum class Last { any, cut, filled };
+
 // Initial sums of P pixels and V vectors: bias and residual.
-template <int P, int V>
+template <int P, int V, Last L = Last::any>
 PL_ALWAYS void start(Vec (&sums)[P][V], const Result& result, int64_t offset, int64_t vector, int part) {
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
-    const bool cut = part && v == V - 1;
+    const bool cut = (L == Last::cut || part) && v == V - 1;
     Vec bias{};
     if (result.bias) {
       const float* from = result.bias + (vector + v) * kWidth;
@@ -179,7 +183,7 @@ PL_ALWAYS void start(Vec (&sums)[P][V], const Result& result, int64_t offset, in
     for (int p = 0; p < P; ++p) sums[p][v] = bias;
     if (!result.residual) continue;
     const float* from = result.residual + offset + v * result.vector;
-    if (cut && !result.padded) {
+    if (cut && (L == Last::cut || (L == Last::any && !result.padded))) {
 #pragma GCC unroll 32
       for (int p = 0; p < P; ++p) sums[p][v] += load_part(from + p * result.pixel, part);
     } else {
@@ -190,7 +194,7 @@ PL_ALWAYS void start(Vec (&sums)[P][V], const Result& result, int64_t offset, in
 }
 
 // Activation, then the result.  `part`: the channels in the last vector; 0 if it is whole.
-template <int P, int V>
+template <int P, int V, Last L = Last::any>
 PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int part) {
   float* y = result.y + offset;
   const Finish& finish = result.ending.finish;
@@ -204,8 +208,8 @@ PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int 
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     float* to = y + v * result.vector;
-    if (part && v == V - 1) {
-      if (result.padded) {
+    if ((L == Last::cut || part) && v == V - 1) {
+      if (L == Last::filled || (L == Last::any && result.padded)) {
         const Lanes keep = first_lanes(part);
 #pragma GCC unroll 32
         for (int p = 0; p < P; ++p) store(to + p * result.pixel, keep ? sums[p][v] : Vec{});
@@ -533,12 +537,14 @@ void direct_columns(const Direct& job, int64_t first, int64_t last) {
 // ---- depthwise ------------------------------------------------------------------------------------
 
 // P pixels of one row and vector, of the input rows whose taps are [first_tap, last_tap).  `x`: what tap (0, 0) of
-// the first pixel reads, `column` its column.  Edge: taps may lie beside the image.  Cut: only `part` channels.
+// the first pixel reads, `column` its column.  Edge: taps may lie beside the image.  Cut: only `part` channels are in
+// memory; else x and y are blocked where the last vector is not whole.
 template <int P, bool Edge, bool Cut>
 void depthwise_tile(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
                     int64_t vector, int64_t offset, int part) {
+  constexpr Last kLast = Cut ? Last::cut : Last::filled;
   Vec sums[P][1];
-  start<P, 1>(sums, job.result, offset, vector, part);
+  start<P, 1, kLast>(sums, job.result, offset, vector, part);
   const int64_t step = job.stride_w * job.x_pixel;
   const float* w = job.weights + (vector * job.kernel_h + first_tap) * job.kernel_w * kWidth;
   for (int64_t kh = first_tap; kh < last_tap; ++kh) {
@@ -559,7 +565,7 @@ void depthwise_tile(const Depthwise& job, const float* x, int64_t column, int64_
       at += job.dilation_w;
     }
   }
-  end<P, 1>(sums, job.result, offset, part);
+  end<P, 1, kLast>(sums, job.result, offset, part);
 }
 
 // Lane l gets lane l / group * group + i: input channel i of the group that output channel l belongs to.
@@ -582,8 +588,9 @@ PL_ALWAYS Vec spread(const Vec& v, const Lanes& lanes) {
 template <int P, int Step, bool Edge, bool Cut, int K, int S, bool Grouped>
 void depthwise_columns(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
                        int64_t vector, int64_t offset, int part) {
+  constexpr Last kLast = Cut ? Last::cut : Last::filled;
   Vec sums[P][1];
-  start<P, 1>(sums, job.result, offset, vector, part);
+  start<P, 1, kLast>(sums, job.result, offset, vector, part);
   const int64_t pixel = Step ? Step : job.x_pixel, group = Grouped ? job.group : 1;
   Lanes lanes{};
   if (Grouped) {
@@ -611,7 +618,7 @@ void depthwise_columns(const Depthwise& job, const float* x, int64_t column, int
       if (Grouped) from_lanes += 1;
     }
   }
-  end<P, 1>(sums, job.result, offset, part);
+  end<P, 1, kLast>(sums, job.result, offset, part);
 }
 
 using DepthwiseTile = void (*)(const Depthwise&, const float*, int64_t, int64_t, int64_t, int64_t, int64_t, int);

@@ -8,7 +8,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_attention(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const TensorDesc &q = candidate.inputs[0], &k = candidate.inputs[1];
   const int last = q.rank() - 1;
   const auto rows_of = [&](const Addressing& from) { return as_rows(from, {last}); };
@@ -45,7 +45,7 @@ void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
     for (int i = 0; i < 3; ++i) candidate.inputs[size_t(i)] = as_it_lies(op.in(i), layout);
     if (op.has(3)) candidate.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
     candidate.efficiency = 0.02;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_attention(device, op, candidate); };
     return true;
   });
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostColumns = 256;  // of a head: more sums than a work-item has registers
 
-const Family& family() {
+const Family& family_attention_mma() {
   static const Family family("attention_mma", {{"TILE_M", {32, 64, 128}},
                                                {"TILE_N", {16, 32, 64}},
                                                {"WARPS_M", {1, 2, 4, 8}},
@@ -22,9 +22,9 @@ const Family& family() {
                                                {"PROMOTE", {1, 2}}});
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_attention_mma);
 
-Point point(int queries, int keys, int warps, int stages, int promote = 1) {
+Point point_attention_mma(int queries, int keys, int warps, int stages, int promote = 1) {
   return {{"TILE_M", queries}, {"TILE_N", keys}, {"WARPS_M", warps}, {"STAGES", stages}, {"PROMOTE", promote}};
 }
 
@@ -86,27 +86,28 @@ struct Attention {
         if (suits(device, p)) return found.push_back(p);
     };
     if (unit && bits() == 16) {
-      if (!few) take({point(128, 64, 4, 2), point(128, 32, 4, 2)});
-      if (!few) take({point(64, 64, 4, 2), point(64, 32, 4, 2)});
+      if (!few) take({point_attention_mma(128, 64, 4, 2), point_attention_mma(128, 32, 4, 2)});
+      if (!few) take({point_attention_mma(64, 64, 4, 2), point_attention_mma(64, 32, 4, 2)});
     } else if (unit && products == 1) {
-      if (!few) take({point(128, 32, 4, 2), point(128, 16, 4, 2)});
-      if (!few) take({point(64, 32, 4, 2), point(64, 16, 4, 2)});
+      if (!few) take({point_attention_mma(128, 32, 4, 2), point_attention_mma(128, 16, 4, 2)});
+      if (!few) take({point_attention_mma(64, 32, 4, 2), point_attention_mma(64, 16, 4, 2)});
     } else if (unit) {
-      if (!few) take({point(64, 32, 4, 2), point(64, 16, 4, 2)});
-      if (!few) take({point(128, 32, 8, 2), point(128, 16, 8, 2)});
+      if (!few) take({point_attention_mma(64, 32, 4, 2), point_attention_mma(64, 16, 4, 2)});
+      if (!few) take({point_attention_mma(128, 32, 8, 2), point_attention_mma(128, 16, 8, 2)});
     } else if (!few) {
-      take({point(64, 32, 2, 1), point(32, 32, 2, 1)});
+      take({point_attention_mma(64, 32, 2, 1), point_attention_mma(32, 32, 2, 1)});
     }
     if (found.empty())
       for (const int keys_of : {32, 16})
         for (const int stages : {unit ? 2 : 1, 1})
-          for (const Point& p : {point(32, keys_of, 2, stages)})
+          for (const Point& p : {point_attention_mma(32, keys_of, 2, stages)})
             if (found.empty() && fits(device, p)) found.push_back(p);
     return found;
   }
 };
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate, const Point& point) {
+std::unique_ptr<Kernel> prepare_attention_mma(OpenclDevice& device, const Op& op, const Candidate& candidate,
+                                              const Point& point) {
   const Attention attention(op, device);
   const int last = op.in(0).rank() - 1;
   const auto rows_of = [&](const Addressing& from) { return as_rows(from, {last}); };
@@ -167,7 +168,7 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
   const std::string kind =
       attention.dtype == DType::f32 ? attention.products == 3 ? "heads-fp32" : "heads-tf32" : "heads";
   const ShapeClass shapes(attention.dtype, kind, attention.queries, attention.keys, attention.width);
-  const auto choices = family().choices(
+  const auto choices = family_attention_mma().choices(
       device, shapes, starts, [&](const Point& p) { return attention.suits(device, p); }, out.whole_space);
   const int rank = op.in(0).rank();
   for (const bool swapped : {true, false}) {
@@ -177,12 +178,12 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
     for (size_t i = 0; i < 3; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
     if (op.has(3)) base.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
     base.outputs[0] = op.out().with_layout(layout);
-    family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
+    family_attention_mma().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
       // Most of the time is the first copies', the exponentials' and what tiles' edges leave empty.
       const double used = double(attention.queries) / double(rounded_up(attention.queries, p["TILE_M"])) *
                           double(attention.keys) / double(rounded_up(attention.keys, p["TILE_N"]));
       candidate.efficiency = (attention.unit ? 0.4 : 0.25) * used;
-      candidate.prepare = [&device, op, candidate, p] { return prepare(device, op, candidate, p); };
+      candidate.prepare = [&device, op, candidate, p] { return prepare_attention_mma(device, op, candidate, p); };
       return true;
     });
   }

@@ -27,7 +27,7 @@ struct Rows {
   }
 };
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_rotary_embedding(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const auto [src, cosines, sines, dst] = Rows(op, candidate);
   KernelSource source("attention/rotary_rows.cl");
   source.tensor("SRC", src).tensor("DST", dst).tensor("COSINES", cosines).tensor("SINES", sines);
@@ -117,7 +117,7 @@ void list_rotary(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "rotary_rows", out, [&](Candidate& candidate) {
     place_inputs(op, candidate);
     candidate.efficiency = 0.3;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_rotary_embedding(device, op, candidate); };
     return true;
   });
 }

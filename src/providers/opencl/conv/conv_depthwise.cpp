@@ -15,32 +15,34 @@ int64_t depthwise_run(const ConvTensors& t) {
 
 namespace {
 
-const Family& family() {
+const Family& family_conv_depthwise() {
   static const Family family("conv_fwd_depthwise",
                              {{"LANES", {1, 4}}, {"VECTOR", {1, 2, 4, 8, 16}}, {"TILE_W", {1, 2, 4, 8}}});
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_conv_depthwise);
 
-Point point_of(int lanes, int vector, int width) { return {{"LANES", lanes}, {"VECTOR", vector}, {"TILE_W", width}}; }
+Point point_of_conv_depthwise(int lanes, int vector, int width) {
+  return {{"LANES", lanes}, {"VECTOR", vector}, {"TILE_W", width}};
+}
 
-Point start_of(const OpenclDevice& device, const ConvTensors& t) {
+Point start_of_conv_depthwise(const OpenclDevice& device, const ConvTensors& t) {
   const Capabilities& can = device.capabilities();
   int vector = 1;
   if (depthwise_run(t)) {
     // Neighbouring work-items of a GPU read neighbouring channels; a CPU's read vectors of them.
     if (can.cpu)
       while (vector < can.native_vector_float && vector < 16 && depthwise_run(t) % (2 * vector) == 0) vector *= 2;
-    return point_of(1, vector, 4);
+    return point_of_conv_depthwise(1, vector, 4);
   }
   if (can.cpu)
     while (vector < can.native_vector_float && vector < 16 && vector * 2 <= t.dst.dims[4] &&
            (vector < 8 || t.dst.dims[4] % 16 == 0))
       vector *= 2;
-  return point_of(4, vector, 1);
+  return point_of_conv_depthwise(4, vector, 1);
 }
 
-bool suits(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
+bool suits_conv_depthwise(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
   const int vector = point["VECTOR"], width = point["TILE_W"];
   if ((point["LANES"] == 1) != (depthwise_run(t) > 0)) return false;
   if (vector > std::max(4, device.capabilities().native_vector_float)) return false;
@@ -53,7 +55,8 @@ ShapeClass depthwise_class(const ConvTensors& t) {
           t.out_channels(), t.taps()};
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& tile) {
+std::unique_ptr<Kernel> prepare_conv_depthwise(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                               const Point& tile) {
   KernelSource source("conv/conv_fwd_depthwise.cl");
   t.define(source, op);
   tile.define(source);
@@ -220,13 +223,13 @@ void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out)
     const ConvTensors t(op, base);
     if (!pads_channels_only(t.src) || !pads_channels_only(t.dst)) continue;
     const ShapeClass shapes = depthwise_class(t);
-    const auto choices = family().choices(
-        device, shapes, start_of(device, t), [&](const Point& point) { return suits(device, t, point); },
-        out.whole_space);
-    family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    const auto choices = family_conv_depthwise().choices(
+        device, shapes, start_of_conv_depthwise(device, t),
+        [&](const Point& point) { return suits_conv_depthwise(device, t, point); }, out.whole_space);
+    family_conv_depthwise().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
       // CPUs have a faster kernel for most.
       candidate.efficiency = device.capabilities().cpu && depthwise_rows_suits(device, t) ? 0.15 : 0.4;
-      candidate.prepare = [&device, op, t, point] { return prepare(device, op, t, point); };
+      candidate.prepare = [&device, op, t, point] { return prepare_conv_depthwise(device, op, t, point); };
       return true;
     });
   }

@@ -8,19 +8,19 @@
 namespace pl::opencl {
 namespace {
 
-const Family& family() {
+const Family& family_conv_depthwise_rows() {
   static const Family family("conv_fwd_depthwise_rows",
                              {{"VECTOR", {4, 8, 16}}, {"TILE_H", {1, 2}}, {"TILE_W", {4, 7, 8}}});
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_conv_depthwise_rows);
 
 // As kernels/conv/conv_fwd_depthwise_rows.cl has it.
 struct DepthwiseArgument {
   cl_int vectors, segments, tiles_h, tiles_w, units, chunk;
 };
 
-Point point_of(int vector, int height, int width) {
+Point point_of_conv_depthwise_rows(int vector, int height, int width) {
   return {{"VECTOR", vector}, {"TILE_H", height}, {"TILE_W", width}};
 }
 
@@ -36,7 +36,7 @@ int vector_of(const OpenclDevice& device, const ConvTensors& t) {
 // Sums that leave half of the registers to what is loaded.
 int most_sums(const OpenclDevice& device) { return device.capabilities().native_vector_float >= 16 ? 16 : 8; }
 
-bool suits(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
+bool suits_conv_depthwise_rows(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
   const int height = point["TILE_H"], width = point["TILE_W"];
   if (point["VECTOR"] != vector_of(device, t) || height * width > most_sums(device)) return false;
   return height <= t.dst.dims[3] && (width == 4 || width / 2 < t.dst.dims[4]);
@@ -45,7 +45,7 @@ bool suits(const OpenclDevice& device, const ConvTensors& t, const Point& point)
 // The tile that takes the fewest cycles: two products are done in one, loads come from the second cache, and a tile has
 // some cycles of its own.  The 3x3 of 144 channels at 56x56 took 73 us on a Zen 5 with tiles of 2 x 7, 88 with 1 x 8;
 // the one of 96 channels, stride 2, at 112x112 83 with 2 x 4, 95 with 1 x 8.
-Point start_of(const OpenclDevice& device, const ConvTensors& t) {
+Point start_of_conv_depthwise_rows(const OpenclDevice& device, const ConvTensors& t) {
   const WindowArgument& w = t.window;
   int best_height = 1, best_width = 4;
   double least = INFINITY;
@@ -64,12 +64,12 @@ Point start_of(const OpenclDevice& device, const ConvTensors& t) {
       best_height = height;
       best_width = width;
     }
-  return point_of(vector_of(device, t), best_height, best_width);
+  return point_of_conv_depthwise_rows(vector_of(device, t), best_height, best_width);
 }
 
 // Units a work-item: a work-group costs up to a microsecond to start, so that it should take some; but of small ops
 // each processor gets a few, for they may be slowed down by others.
-DepthwiseArgument divide(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
+DepthwiseArgument divide_conv_depthwise_rows(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
   constexpr double kEnoughProducts = 1e6;  // some 20 us of a fast processor
   constexpr int64_t kGroups = 3;           // a processor
   constexpr int64_t kLeastVectors = 4;     // side by side in memory, as far as that goes
@@ -90,7 +90,8 @@ DepthwiseArgument divide(const OpenclDevice& device, const ConvTensors& t, const
   return {cl_int(each), cl_int(segments), cl_int(tiles_h), cl_int(tiles_w), cl_int(units), cl_int(chunk)};
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& point) {
+std::unique_ptr<Kernel> prepare_conv_depthwise_rows(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                                    const Point& point) {
   KernelSource source("conv/conv_fwd_depthwise_rows.cl");
   t.define(source, op);
   source.define("STEP", t.src.strides[4]);
@@ -102,7 +103,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_depthwise_rows").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
-  const DepthwiseArgument argument = divide(device, t, point);
+  const DepthwiseArgument argument = divide_conv_depthwise_rows(device, t, point);
   launch.scalar(t.window).scalar(argument);
   launch.global({size_t((argument.units + argument.chunk - 1) / argument.chunk)}).local({1});
   return kernel;
@@ -126,11 +127,11 @@ void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList&
     if (!depthwise_rows_suits(device, t)) continue;
     base.efficiency = 0.5;
     const ShapeClass shapes{t.src.dtype, "depthwise-channels", t.pixels(), t.out_channels(), t.taps()};
-    const auto choices = family().choices(
-        device, shapes, start_of(device, t), [&](const Point& point) { return suits(device, t, point); },
-        out.whole_space);
-    family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-      candidate.prepare = [&device, op, t, point] { return prepare(device, op, t, point); };
+    const auto choices = family_conv_depthwise_rows().choices(
+        device, shapes, start_of_conv_depthwise_rows(device, t),
+        [&](const Point& point) { return suits_conv_depthwise_rows(device, t, point); }, out.whole_space);
+    family_conv_depthwise_rows().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+      candidate.prepare = [&device, op, t, point] { return prepare_conv_depthwise_rows(device, op, t, point); };
       return true;
     });
   }

@@ -6,7 +6,7 @@ namespace pl::opencl {
 namespace {
 
 // Whether each position reads the one that it writes.
-bool in_order(const ConvTensors& t) {
+bool in_order_conv_mma(const ConvTensors& t) {
   if (!t.pointwise()) return false;
   for (int axis = t.deep() ? 0 : 1; axis < 3; ++axis)
     if (t.window.stride[axis] != 1 || t.src.dims[size_t(2 + axis)] != t.dst.dims[size_t(2 + axis)]) return false;
@@ -24,11 +24,12 @@ MmaProblem problem_of(const ConvTensors& t) {
   problem.run = t.groups == 1 ? t.src.padded(1) : t.channels_per_group();
   problem.runs = t.taps();
   problem.gathered = t.groups == 1 && t.src.block(1) == problem.chunk_elements() && problem.run == t.src.block(1);
-  problem.in_order = !problem.gathered && in_order(t);
+  problem.in_order = !problem.gathered && in_order_conv_mma(t);
   return problem;
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const MmaPlan& plan) {
+std::unique_ptr<Kernel> prepare_conv_mma(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                         const MmaPlan& plan) {
   const MmaProblem problem = problem_of(t);
   KernelSource source("conv/conv_fwd_mma.cl");
   t.define(source, op);
@@ -85,7 +86,7 @@ void add_rounding(const Op& op, OpenclDevice& device, const Candidate& base, Con
   candidate.busy_ms = plan.whole_ms / candidate.efficiency;
   candidate.workspace_bytes = behind + bytes;
   candidate.prepare = [&device, op, t, plan, bytes, inputs = base.inputs.size()] {
-    auto kernel = std::make_unique<RoundingKernel>(device, prepare(device, op, t, plan));
+    auto kernel = std::make_unique<RoundingKernel>(device, prepare_conv_mma(device, op, t, plan));
     kernel->count = inputs;
     const size_t count = bytes / sizeof(float);
     Launch& launch = kernel->round.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32").input(1).workspace();
@@ -122,7 +123,7 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (tensors.groups > 1) return;
   // There are no copies of 2 bytes, and those of 4 are most of the time where windows read positions again: channels
   // are padded in memory instead, and so are results for who reads them next.
-  const int64_t least = in_order(tensors) ? 4 : 8;
+  const int64_t least = in_order_conv_mma(tensors) ? 4 : 8;
   const auto ragged = [&](int64_t channels) {
     return channels > piece && channels * int64_t(size_of(op.in(0).dtype)) % least != 0;
   };
@@ -149,7 +150,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
     candidate.tuning = plan.tuning;
     candidate.workspace_bytes = plan.parts_bytes(problem);
     if (plan.right_rounded && !t.made) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};
-    candidate.prepare = [&device, op, t, plan] { return prepare(device, op, t, plan); };
+    candidate.prepare = [&device, op, t, plan] { return prepare_conv_mma(device, op, t, plan); };
     out.add(std::move(candidate));
   };
   const bool constant = !t.made && op.schema->role_of(1) == Role::constant;

@@ -17,12 +17,12 @@ constexpr int64_t kMostRows = 65535;     // work-groups along the second dimensi
 constexpr size_t kWorkGroup = 128;       // work-items
 constexpr size_t kRowsOfWindows = 4;     // of tiles, at least, in a work-group
 
-const Family& family() {
+const Family& family_conv_quad() {
   static const Family family("conv_fwd_quad",
                              {{"TILE_H", {1, 2, 4}}, {"TILE_W", {1, 2, 4, 7, 8}}, {"QUADS", {1, 2, 4}}});
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_conv_quad);
 
 struct Tile {
   int height, width, quads;
@@ -36,9 +36,9 @@ struct Tile {
 // Those worth measuring somewhere; a shape takes the few that promise most.
 const Tile kStarts[] = {{1, 2, 1}, {1, 4, 1}, {1, 7, 1}, {1, 8, 1}, {2, 2, 1}, {2, 4, 1},
                         {1, 2, 2}, {1, 4, 2}, {1, 7, 2}, {1, 8, 2}, {2, 2, 2}, {1, 4, 4}};
-constexpr size_t kMostStarts = 3;
+constexpr size_t kConvQuadMostStarts = 3;
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+int64_t divided_up_conv_quad(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 bool is_pointwise(const ConvTensors& t) {
   return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 && t.window.stride[1] == 1 &&
@@ -76,7 +76,7 @@ int64_t columns_read(const ConvTensors& t, int width) {
   return std::count(read.begin(), read.end(), true);
 }
 
-bool suits(const ConvTensors& t, const Tile& tile) {
+bool suits_conv_quad(const ConvTensors& t, const Tile& tile) {
   const WindowArgument& w = t.window;
   if (t.out_channels_per_group() % (4 * tile.quads) || tile.sums() > 16) return false;
   if ((tile.height > 1 && t.dst.dims[3] <= tile.height / 2) || (tile.width > 1 && t.dst.dims[4] <= tile.width / 2))
@@ -96,7 +96,8 @@ double slowness(const OpenclDevice& device, const ConvTensors& t, const Tile& ti
   const double products = double(t.taps()) * channels * 4 * tile.sums();
   const double pixels = double(w.size[1]) * tile.height * double(columns_read(t, tile.width)) * channels;
   const double loads = pixels / (has_singles(t) ? 2 : 4) + double(t.taps()) * channels * tile.quads;
-  const int64_t tiles = t.batch() * divided_up(t.dst.dims[3], tile.height) * divided_up(t.dst.dims[4], tile.width);
+  const int64_t tiles =
+      t.batch() * divided_up_conv_quad(t.dst.dims[3], tile.height) * divided_up_conv_quad(t.dst.dims[4], tile.width);
   const double useful = double(t.pixels()) / double(tiles * tile.height * tile.width);
   const double items = double(tiles * t.out_channels()) / (4 * tile.quads);
   const double busy = std::min(1.0, items / (kItemsOfUnit * double(device.capabilities().compute_units)));
@@ -105,7 +106,7 @@ double slowness(const OpenclDevice& device, const ConvTensors& t, const Tile& ti
 
 // Part of the device's rates that is reached.  Work beyond what memory hides counts: a GPU does about 14 operations of
 // ordinary arithmetic in f32 while memory moves a byte (an H200 14, consumers' more), with matrix units many more.
-double efficiency(const ConvTensors& t, double slowness, bool matrix_unit) {
+double efficiency_conv_quad(const ConvTensors& t, double slowness, bool matrix_unit) {
   constexpr double kOfRates = 0.8, kBalance = 14;
   const int64_t results = t.dst.places(), terms = t.channels_per_group() * t.taps();
   const int64_t numbers =
@@ -115,7 +116,7 @@ double efficiency(const ConvTensors& t, double slowness, bool matrix_unit) {
   return kOfRates * roofline / std::max(bytes, work * slowness);
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Tile& tile) {
+std::unique_ptr<Kernel> prepare_conv_quad(OpenclDevice& device, const Op& op, const ConvTensors& t, const Tile& tile) {
   KernelSource source("conv/conv_fwd_quad.cl");
   t.define(source, op);
   source.define("IN_OF_GROUP", t.channels_per_group()).define("OUT_OF_GROUP", t.out_channels_per_group());
@@ -129,8 +130,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   Launch& launch = kernel->add(source, "conv_fwd_quad").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
   launch.scalar(t.window);
-  const auto across = size_t(divided_up(t.dst.dims[4], tile.width) * (t.out_channels() / (4 * tile.quads)));
-  const auto down = size_t(t.batch() * divided_up(t.dst.dims[3], tile.height));
+  const auto across = size_t(divided_up_conv_quad(t.dst.dims[4], tile.width) * (t.out_channels() / (4 * tile.quads)));
+  const auto down = size_t(t.batch() * divided_up_conv_quad(t.dst.dims[3], tile.height));
   // Windows of neighbouring rows share rows of the source.
   size_t rows = t.window.size[1] > 1 ? kRowsOfWindows : 1;
   while (rows < kWorkGroup / 32 && kWorkGroup / rows / 2 >= across) rows *= 2;
@@ -145,24 +146,24 @@ void add_tiles(const Op& op, OpenclDevice& device, const Candidate& base, const 
   };
   std::vector<Start> starts;
   for (const Tile& tile : kStarts)
-    if (suits(t, tile)) starts.push_back({tile, slowness(device, t, tile)});
+    if (suits_conv_quad(t, tile)) starts.push_back({tile, slowness(device, t, tile)});
   if (starts.empty()) {
-    if (!suits(t, {1, 1, 1})) return;
+    if (!suits_conv_quad(t, {1, 1, 1})) return;
     starts.push_back({{1, 1, 1}, slowness(device, t, {1, 1, 1})});
   }
   std::stable_sort(starts.begin(), starts.end(),
                    [](const Start& a, const Start& b) { return a.slowness < b.slowness; });
-  if (starts.size() > kMostStarts) starts.resize(kMostStarts, starts.front());
+  if (starts.size() > kConvQuadMostStarts) starts.resize(kConvQuadMostStarts, starts.front());
   const ShapeClass shapes = shape_class(t);
   std::vector<Point> points;
   for (const Start& start : starts) points.push_back(start.tile.point());
-  const auto choices = family().choices(
-      device, shapes, points, [&](const Point& point) { return suits(t, Tile(point)); }, out.whole_space);
+  const auto choices = family_conv_quad().choices(
+      device, shapes, points, [&](const Point& point) { return suits_conv_quad(t, Tile(point)); }, out.whole_space);
   const bool matrix_unit = mma_refusal(device, op.in(0).dtype, op.math).empty();
-  family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+  family_conv_quad().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     const Tile tile(point);
-    candidate.efficiency = efficiency(t, slowness(device, t, tile), matrix_unit);
-    candidate.prepare = [&device, op, t, tile] { return prepare(device, op, t, tile); };
+    candidate.efficiency = efficiency_conv_quad(t, slowness(device, t, tile), matrix_unit);
+    candidate.prepare = [&device, op, t, tile] { return prepare_conv_quad(device, op, t, tile); };
     return true;
   });
 }

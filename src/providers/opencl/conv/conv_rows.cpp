@@ -9,16 +9,16 @@
 namespace pl::opencl {
 namespace {
 
-const Family& family() {
+const Family& family_conv_rows() {
   static const Family family(
       "conv_fwd_rows",
       {{"VECTOR", {4, 8, 16}}, {"TILE_VECTORS", {1, 2, 3, 4}}, {"TILE_PIXELS", {1, 2, 4, 5, 6, 7, 8, 10, 12, 14, 16}}});
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_conv_rows);
 
-constexpr int64_t kFewChannels = 4;                  // of first layers: unrolled
-constexpr int64_t kMostElements = int64_t(1) << 31;  // offsets are 32 bits wide here
+constexpr int64_t kFewChannels = 4;                          // of first layers: unrolled
+constexpr int64_t kConvRowsMostElements = int64_t(1) << 31;  // offsets are 32 bits wide here
 
 // As kernels/conv/conv_pad_rows.cl has it.
 struct BorderArgument {
@@ -66,7 +66,8 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
   Rows r;
   r.run = channel_run(src);
   r.dst_run = channel_run(dst);
-  if (!r.run || !r.dst_run || src.extent() >= kMostElements || dst.extent() >= kMostElements) return std::nullopt;
+  if (!r.run || !r.dst_run || src.extent() >= kConvRowsMostElements || dst.extent() >= kConvRowsMostElements)
+    return std::nullopt;
   const WindowArgument& w = t.window;
   const int64_t n = src.dims[0], blocks = src.padded(1) / r.run;
   const auto last = [&](int axis) {  // of the source, that some window reads
@@ -85,7 +86,7 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
     width = std::max(width + w.begin[2], last(2) + 1);
     r.border.padded_rows = cl_int(height);
     r.border.padded_columns = cl_int(width);
-    if (int64_t(r.border_elements()) >= kMostElements) return std::nullopt;
+    if (int64_t(r.border_elements()) >= kConvRowsMostElements) return std::nullopt;
   }
   const int64_t row = width * r.run, block = height * row;
   r.step = w.stride[2] * r.run;
@@ -120,7 +121,7 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
       width == dst.dims[4]) {
     r.rows.columns *= r.rows.rows;
     r.rows.rows = 1;
-    if (blocks == 1 && dst.padded(1) == r.dst_run && int64_t(r.rows.columns) * n < kMostElements) {
+    if (blocks == 1 && dst.padded(1) == r.dst_run && int64_t(r.rows.columns) * n < kConvRowsMostElements) {
       r.rows.columns *= cl_int(n);
       r.images = 1;
     }
@@ -128,22 +129,25 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
   return r;
 }
 
-Point point_of(int vector, int vectors, int pixels) {
+Point point_of_conv_rows(int vector, int vectors, int pixels) {
   return {{"VECTOR", vector}, {"TILE_VECTORS", vectors}, {"TILE_PIXELS", pixels}};
 }
 
 // Registers of the vector unit: 32 of AVX-512 (and of most that have vectors of 16), else 16.
-int registers(const OpenclDevice& device) { return device.capabilities().native_vector_float >= 16 ? 32 : 16; }
+int registers_conv_rows(const OpenclDevice& device) {
+  return device.capabilities().native_vector_float >= 16 ? 32 : 16;
+}
 
 // Half cycles that a tile takes for one input channel at one kernel position, where two loads and two products are done
 // a cycle: products, or loads if they are more.  A value of the source is loaded once if there is a register for it,
 // else with each product.  Ten products hide how long one takes.  Weights come from the second cache in the long run.
 double steps_of(const OpenclDevice& device, int vectors, int pixels) {
-  const int products = vectors * pixels, loads = vectors + (products + vectors < registers(device) ? pixels : products);
+  const int products = vectors * pixels,
+            loads = vectors + (products + vectors < registers_conv_rows(device) ? pixels : products);
   return std::max({products, loads, 10}) + 0.5 * vectors;
 }
 
-bool suits(const OpenclDevice& device, const ConvTensors& t, const Rows& r, const Point& point) {
+bool suits_conv_rows(const OpenclDevice& device, const ConvTensors& t, const Rows& r, const Point& point) {
   const int vector = point["VECTOR"], vectors = point["TILE_VECTORS"], pixels = point["TILE_PIXELS"];
   const int native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   if (vector > native || vector < std::min(native, 8) || pixels > r.rows.columns) return false;
@@ -151,37 +155,38 @@ bool suits(const OpenclDevice& device, const ConvTensors& t, const Rows& r, cons
   if (vectors > 1 && t.out_channels() <= int64_t(vector) * (vectors - 1)) return false;
   if (r.edges && pixels < 2) return false;
   // Sums that fill half of the registers at least, where the row is long enough.
-  const int64_t sums = int64_t(vectors) * pixels, least = std::min<int64_t>(registers(device) / 2, r.rows.columns);
-  return sums + vectors <= registers(device) && sums >= least;
+  const int64_t sums = int64_t(vectors) * pixels,
+                least = std::min<int64_t>(registers_conv_rows(device) / 2, r.rows.columns);
+  return sums + vectors <= registers_conv_rows(device) && sums >= least;
 }
 
 // The tile that takes the fewest cycles for what is wanted of it.
-Point start_of(const OpenclDevice& device, const ConvTensors& t, const Rows& r) {
+Point start_of_conv_rows(const OpenclDevice& device, const ConvTensors& t, const Rows& r) {
   const int native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   int vector = native;
   while (vector > 4 && (vector / 2 >= t.out_channels() || (r.dst_run < t.out_channels() && r.dst_run % vector)))
     vector /= 2;
   const int64_t columns = r.rows.columns, needed = (t.out_channels() + vector - 1) / vector;
-  Point best = point_of(vector, 1, 1);
+  Point best = point_of_conv_rows(vector, 1, 1);
   double best_steps = INFINITY;
   for (const int vectors : {1, 2, 3, 4})
-    for (const int pixels : family().tunables()[2].values) {
+    for (const int pixels : family_conv_rows().tunables()[2].values) {
       // First layers write much and multiply little: the 3->64 at 224x224 takes 1.0 ms by one vector, 1.4 by two.
       if (vectors > 1 && t.channels() <= kFewChannels) continue;
-      if (pixels > columns || vectors > needed || vectors * pixels + vectors > registers(device)) continue;
+      if (pixels > columns || vectors > needed || vectors * pixels + vectors > registers_conv_rows(device)) continue;
       if (r.edges && pixels < 2) continue;
       const int64_t tiles = (columns + pixels - 1) / pixels, across = (needed + vectors - 1) / vectors;
       const double steps = double(tiles * across) * (steps_of(device, vectors, pixels) + 0.1 * pixels);
       if (steps >= best_steps) continue;
       best_steps = steps;
-      best = point_of(vector, vectors, pixels);
+      best = point_of_conv_rows(vector, vectors, pixels);
     }
   return best;
 }
 
 // Divides the work: units a work-item, and which id varies faster.  A work-group costs up to a microsecond to start, so
 // that it should take some; but each processor should have several, for they may be slowed down by others.
-void divide(const OpenclDevice& device, const ConvTensors& t, const Point& point, Rows& r, int64_t across) {
+void divide_conv_rows(const OpenclDevice& device, const ConvTensors& t, const Point& point, Rows& r, int64_t across) {
   constexpr double kEnoughProducts = 4e6;  // some 20 us of a fast processor
   constexpr int64_t kGroups = 8;           // a processor
   const int pixels = point["TILE_PIXELS"];
@@ -200,7 +205,8 @@ void divide(const OpenclDevice& device, const ConvTensors& t, const Point& point
   r.rows.channels_first = t.src.extent() > t.wei.extent();
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, Rows r, const Point& point) {
+std::unique_ptr<Kernel> prepare_conv_rows(OpenclDevice& device, const Op& op, const ConvTensors& t, Rows r,
+                                          const Point& point) {
   auto kernel = std::make_unique<KernelList>(device);
   Addressing src = t.src;
   if (r.bordered) {
@@ -217,7 +223,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   }
   const int64_t channels = int64_t(point["VECTOR"]) * point["TILE_VECTORS"];
   const int64_t across = (r.rows.dst_blocks * r.dst_run + channels - 1) / channels;
-  divide(device, t, point, r, across);
+  divide_conv_rows(device, t, point, r, across);
   KernelSource source("conv/conv_fwd_rows.cl");
   source.tensor("SRC", src).tensor("WEI", t.wei).tensor("DST", t.dst);
   t.epilogue.define(source, op);
@@ -248,11 +254,11 @@ void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out) {
     base.efficiency = 0.6;
     if (r->bordered) base.workspace_bytes = r->border_elements() * size_of(op.in(0).dtype);
     const ShapeClass shapes = shape_class(t);
-    const auto choices = family().choices(
-        device, shapes, start_of(device, t, *r), [&](const Point& point) { return suits(device, t, *r, point); },
-        out.whole_space);
-    family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-      candidate.prepare = [&device, op, t, r = *r, point] { return prepare(device, op, t, r, point); };
+    const auto choices = family_conv_rows().choices(
+        device, shapes, start_of_conv_rows(device, t, *r),
+        [&](const Point& point) { return suits_conv_rows(device, t, *r, point); }, out.whole_space);
+    family_conv_rows().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+      candidate.prepare = [&device, op, t, r = *r, point] { return prepare_conv_rows(device, op, t, r, point); };
       return true;
     });
   }

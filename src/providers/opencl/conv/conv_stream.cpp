@@ -14,31 +14,34 @@ namespace {
 constexpr int kRows = 128, kChunks = 8, kWarpsDown = 8;  // of a tile
 constexpr int kCopiers = 128;                            // work-items that only copy
 constexpr int64_t kStepBytes = kChunks * 16;             // of one row of factors
-constexpr size_t kMostStarts = 2;                        // the estimates put the fastest of twelve products first
+constexpr size_t kConvStreamMostStarts = 2;              // the estimates put the fastest of twelve products first
 
-const Family& family() {
+const Family& family_conv_stream() {
   static const Family family("conv_fwd_stream", {{"TILE_N", {128, 160, 192, 208, 224, 256}}, {"STAGES", {4, 5, 6}}});
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_conv_stream);
 
 // As many stages as the local memory of a unit has room for.  Narrower tiles were never the fastest.
 constexpr int kTiles[][2] = {{128, 6}, {160, 6}, {192, 5}, {208, 5}, {224, 5}, {256, 4}};
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+int64_t divided_up_conv_stream(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 struct Product {
   int64_t rows, columns, steps;
   explicit Product(const ConvTensors& t)
       : rows(t.pixels()),
         columns(t.out_channels()),
-        steps(t.taps() * divided_up(t.src.padded(1) * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
-  int64_t tiles(int width) const { return divided_up(rows, kRows) * divided_up(columns, width); }
+        steps(t.taps() * divided_up_conv_stream(t.src.padded(1) * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
+  int64_t tiles(int width) const {
+    return divided_up_conv_stream(rows, kRows) * divided_up_conv_stream(columns, width);
+  }
 };
 
 // Part of the units' rate that tiles of `width` columns reach; see wgmma_efficiency in mma.cpp, to which it is
 // relative. Fitted to 30 times of six products on an H200, most within 5%, in microseconds.
-double efficiency(const Product& product, int width, const OpenclDevice& device, double* busy_ms = nullptr) {
+double efficiency_conv_stream(const Product& product, int width, const OpenclDevice& device,
+                              double* busy_ms = nullptr) {
   constexpr double kStep = 0.62;    // of 256 columns
   constexpr double kWait = 0.084;   // for a step
   constexpr double kFinish = 2.4;   // the results of 256 columns
@@ -48,13 +51,14 @@ double efficiency(const Product& product, int width, const OpenclDevice& device,
   const auto units = int64_t(std::max(1, int(device.capabilities().compute_units)));
   const double part = double(width) / 256;
   const double tile = double(product.steps) * (kStep * part + kWait) + kFinish * part;
-  const double busy = double(divided_up(product.tiles(width), units)) * tile + kFirst;
+  const double busy = double(divided_up_conv_stream(product.tiles(width), units)) * tile + kFirst;
   if (busy_ms) *busy_ms = 1e-3 * busy;
   const double wanted = double(product.rows) * double(product.columns) / (kRows * 256);
   return kBlock * wanted * double(product.steps) / double(units) / busy / kReached;
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& point) {
+std::unique_ptr<Kernel> prepare_conv_stream(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                            const Point& point) {
   const Product product(t);
   KernelSource source("conv/conv_fwd_stream.cl");
   t.define(source, op);
@@ -109,11 +113,11 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
   std::vector<std::pair<double, Point>> all;
   for (const auto& [width, stages] : kTiles) {
     if (product.columns <= width / 2) continue;  // more than half would be empty
-    all.emplace_back(efficiency(product, width, device), Point{{"TILE_N", width}, {"STAGES", stages}});
+    all.emplace_back(efficiency_conv_stream(product, width, device), Point{{"TILE_N", width}, {"STAGES", stages}});
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<Point> starts;
-  for (size_t i = 0; i < all.size() && i < std::max(kMostStarts, most_mma_plans / 2); ++i)
+  for (size_t i = 0; i < all.size() && i < std::max(kConvStreamMostStarts, most_mma_plans / 2); ++i)
     starts.push_back(all[i].second);
   const auto listed = [&](const Point& point) {
     return std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second == point; });
@@ -122,11 +126,11 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
   like.implementation = "conv_fwd_stream";
   like.packings = {packing(device, base.inputs[1], t)};
   const ShapeClass shapes = shape_class(t);
-  const auto choices = family().choices(
+  const auto choices = family_conv_stream().choices(
       device, shapes, starts, [&](const Point& point) { return listed(point) != all.end(); }, out.whole_space);
-  family().add(like, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-    candidate.efficiency = efficiency(product, point["TILE_N"], device, &candidate.busy_ms);
-    candidate.prepare = [&device, op, t, point] { return prepare(device, op, t, point); };
+  family_conv_stream().add(like, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    candidate.efficiency = efficiency_conv_stream(product, point["TILE_N"], device, &candidate.busy_ms);
+    candidate.prepare = [&device, op, t, point] { return prepare_conv_stream(device, op, t, point); };
     return true;
   });
 }

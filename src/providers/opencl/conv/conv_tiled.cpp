@@ -9,24 +9,26 @@ namespace pl::opencl {
 namespace {
 
 // Registers of the vector unit: 32 of AVX-512 (and of most that have vectors of 16), else 16.
-int registers(const OpenclDevice& device) { return device.capabilities().native_vector_float >= 16 ? 32 : 16; }
+int registers_conv_tiled(const OpenclDevice& device) {
+  return device.capabilities().native_vector_float >= 16 ? 32 : 16;
+}
 
-const Family& family() {
+const Family& family_conv_tiled() {
   static const Family family(
       "conv_fwd_tiled",
       {{"VECTOR", {2, 4, 8, 16}}, {"TILE_VECTORS", {1, 2, 4}}, {"TILE_PIXELS", {1, 2, 4, 6, 8, 10, 12, 14, 16}}});
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_conv_tiled);
 
-Point point_of(int vector, int vectors, int pixels) {
+Point point_of_conv_tiled(int vector, int vectors, int pixels) {
   return {{"VECTOR", vector}, {"TILE_VECTORS", vectors}, {"TILE_PIXELS", pixels}};
 }
 
 int64_t greatest_power_of_two_in(int64_t value) { return value & -value; }
 
 // The one to start from; nothing where vectors do not suit.
-std::optional<Point> start_of(const OpenclDevice& device, const ConvTensors& t) {
+std::optional<Point> start_of_conv_tiled(const OpenclDevice& device, const ConvTensors& t) {
   const int64_t native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   const int64_t oc = t.out_channels_per_group();
   int vector, vectors;
@@ -40,14 +42,14 @@ std::optional<Point> start_of(const OpenclDevice& device, const ConvTensors& t) 
   }
   if (vector < 2) return std::nullopt;
   // Accumulators, a row of weights and a value fit the registers.
-  int pixels = registers(device) == 32 ? 12 : 6;
-  if (vectors == 1) pixels = registers(device) == 32 ? 16 : 10;
+  int pixels = registers_conv_tiled(device) == 32 ? 12 : 6;
+  if (vectors == 1) pixels = registers_conv_tiled(device) == 32 ? 16 : 10;
   // Sizes must not ask for another build, but for the smallest ones.
   if (t.pixels() <= 4) pixels = t.pixels() == 1 ? 1 : 4;
-  return point_of(vector, vectors, pixels);
+  return point_of_conv_tiled(vector, vectors, pixels);
 }
 
-bool suits(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
+bool suits_conv_tiled(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
   const int vector = point["VECTOR"], vectors = point["TILE_VECTORS"], pixels = point["TILE_PIXELS"];
   const int native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   const int64_t channels = int64_t(vector) * vectors, oc = t.out_channels_per_group();
@@ -56,11 +58,13 @@ bool suits(const OpenclDevice& device, const ConvTensors& t, const Point& point)
   if (vectors > 1 && oc <= channels / 2) return false;  // more than half would be empty
   if (pixels > 1 && t.pixels() <= pixels / 2) return false;
   // Sums that fill half of the registers at least, where there are enough positions.
-  const int64_t sums = int64_t(vectors) * pixels, least = std::min<int64_t>(registers(device) / 2, t.pixels());
-  return sums + vectors + 1 <= registers(device) && sums >= least;
+  const int64_t sums = int64_t(vectors) * pixels,
+                least = std::min<int64_t>(registers_conv_tiled(device) / 2, t.pixels());
+  return sums + vectors + 1 <= registers_conv_tiled(device) && sums >= least;
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& point) {
+std::unique_ptr<Kernel> prepare_conv_tiled(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                           const Point& point) {
   KernelSource source("conv/conv_fwd_tiled.cl");
   t.define(source, op);
   point.define(source);
@@ -79,14 +83,15 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
 void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out) {
   for (Candidate& base : packed_candidates(op)) {
     const ConvTensors t(op, base);
-    const auto start = start_of(device, t);
+    const auto start = start_of_conv_tiled(device, t);
     if (!start || !pads_channels_only(t.src) || !pads_channels_only(t.dst)) continue;
     base.efficiency = 0.5;
     const ShapeClass shapes = shape_class(t);
-    const auto choices = family().choices(
-        device, shapes, *start, [&](const Point& point) { return suits(device, t, point); }, out.whole_space);
-    family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-      candidate.prepare = [&device, op, t, point] { return prepare(device, op, t, point); };
+    const auto choices = family_conv_tiled().choices(
+        device, shapes, *start, [&](const Point& point) { return suits_conv_tiled(device, t, point); },
+        out.whole_space);
+    family_conv_tiled().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+      candidate.prepare = [&device, op, t, point] { return prepare_conv_tiled(device, op, t, point); };
       return true;
     });
   }

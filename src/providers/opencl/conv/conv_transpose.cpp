@@ -20,7 +20,7 @@ constexpr double kTermMs = 3e-4;     // a work-item's wait for two numbers that 
 constexpr size_t kMostOfPhases = 3;  // ways to multiply that are tried where there are several phases
 constexpr int64_t kMostPhases = 64;
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+int64_t divided_up_conv_transpose(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 // Of one residue of output positions along one axis.
 struct AxisPhase {
@@ -36,9 +36,9 @@ std::vector<AxisPhase> phases_of(const Window& w) {
   for (int64_t tap = 0; tap < w.stride; ++tap) {
     AxisPhase phase;
     phase.tap = tap;
-    phase.taps = tap < w.kernel ? divided_up(w.kernel - tap, w.stride) : 0;
+    phase.taps = tap < w.kernel ? divided_up_conv_transpose(w.kernel - tap, w.stride) : 0;
     phase.first = ((tap - w.begin) % w.stride + w.stride) % w.stride;
-    phase.count = phase.first < w.out ? divided_up(w.out - phase.first, w.stride) : 0;
+    phase.count = phase.first < w.out ? divided_up_conv_transpose(w.out - phase.first, w.stride) : 0;
     phase.dilation = w.stride == 1 ? w.dilation : 1;
     phase.begin = (phase.taps - 1) * phase.dilation - (phase.first + w.begin - tap) / w.stride;
     phases.push_back(phase);
@@ -115,7 +115,7 @@ std::optional<Phases> phases_of(const Op& op) {
   out.window = window_argument(op);
   out.groups = op.attributes[attr::groups];
   out.ic = op.in(0).shape[1] / out.groups;
-  out.ic_padded = divided_up(out.ic, piece) * piece;
+  out.ic_padded = divided_up_conv_transpose(out.ic, piece) * piece;
   out.oc = op.out().shape[1];
   out.taps = taps;
   out.round = dtype == DType::f32 && op.math != Math::fp32;
@@ -244,9 +244,9 @@ Ways ways_of(const Op& op, OpenclDevice& device, const Phases& phases, const std
   return ways;
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Phases& phases,
-                                const std::vector<Candidate>& products, const TensorDesc& weights, int64_t from,
-                                bool turns) {
+std::unique_ptr<Kernel> prepare_conv_transpose(OpenclDevice& device, const Op& op, const Phases& phases,
+                                               const std::vector<Candidate>& products, const TensorDesc& weights,
+                                               int64_t from, bool turns) {
   auto kernel = std::make_unique<PhasesKernel>(device);
   kernel->turns = turns;
   kernel->count = op.inputs.size();
@@ -338,7 +338,7 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, By by,
         candidate.packings = {packing};
       }
       candidate.prepare = [&device, op, phases, products, weights, from, turns] {
-        return prepare(device, op, phases, products, weights, from, turns);
+        return prepare_conv_transpose(device, op, phases, products, weights, from, turns);
       };
       out.add(std::move(candidate));
     }
@@ -451,11 +451,11 @@ struct DepthwiseTile {
   size_t across, group;  // work-items along channels; of a work-group
 };
 constexpr size_t kDepthwiseGroup = 256;
-constexpr int64_t kDepthwisePositions = 8;  // of a work-item: its group's weights are read once for all of them
-constexpr int64_t kMostTaps = 49;           // whose weights fit 25 KiB
+constexpr int64_t kDepthwisePositions = 8;      // of a work-item: its group's weights are read once for all of them
+constexpr int64_t kConvTransposeMostTaps = 49;  // whose weights fit 25 KiB
 
-std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, const ConvTensors& t,
-                                          const DepthwiseTile& tile) {
+std::unique_ptr<Kernel> prepare_depthwise_conv_transpose(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                                         const DepthwiseTile& tile) {
   KernelSource source("conv_transpose/conv_transpose_depthwise.cl");
   t.define(source, op);
   source.define("KERNEL_H", t.window.size[1]).define("KERNEL_W", t.window.size[2]);
@@ -468,15 +468,16 @@ std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, co
   t.epilogue.pass(launch);
   launch.scalar(t.window);
   const int64_t places = t.dst.dims[0] * t.dst.dims[3] * t.dst.dims[4];
-  const int64_t groups = divided_up(places, int64_t(lanes) * kDepthwisePositions);
+  const int64_t groups = divided_up_conv_transpose(places, int64_t(lanes) * kDepthwisePositions);
   const int64_t vectors = t.dst.dims[1] / tile.vector;
-  launch.global({size_t(divided_up(vectors, int64_t(tile.across))) * tile.across, size_t(groups) * lanes});
+  launch.global(
+      {size_t(divided_up_conv_transpose(vectors, int64_t(tile.across))) * tile.across, size_t(groups) * lanes});
   launch.local({tile.across, lanes});
   return kernel;
 }
 
 // On GPUs: a processor's work-items would share no local memory that is nearer than another.
-void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_depthwise_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   const int64_t channels = op.in(0).shape[1];
   if (device.capabilities().cpu || rank > 4 || op.attributes[attr::groups] != channels ||
@@ -488,7 +489,7 @@ void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (w.stride > 1 && w.dilation > 1) return;
     taps *= w.kernel;
   }
-  if (taps > kMostTaps) return;
+  if (taps > kConvTransposeMostTaps) return;
   Candidate candidate = make_candidate(op, "conv_transpose_depthwise");
   candidate.inputs[0] = op.in(0).with_layout(Layout::channels_last(rank));
   candidate.inputs[1] = op.in(1).with_layout(Layout::plain(rank));
@@ -500,11 +501,11 @@ void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
   while (tile.across < 32 && tile.across * size_t(tile.vector) < size_t(channels)) tile.across *= 2;
   tile.across = std::min(tile.across, tile.group);
   candidate.efficiency = 0.3;
-  candidate.prepare = [&device, op, t, tile] { return prepare_depthwise(device, op, t, tile); };
+  candidate.prepare = [&device, op, t, tile] { return prepare_depthwise_conv_transpose(device, op, t, tile); };
   out.add(std::move(candidate));
 }
 
-std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
+std::unique_ptr<Kernel> prepare_direct_conv_transpose(OpenclDevice& device, const Op& op, const ConvTensors& t) {
   KernelSource source("conv_transpose/conv_transpose_direct.cl");
   t.define(source, op);
   const int64_t places = t.dst.places();
@@ -529,14 +530,16 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   if (others > 0) beside_matrix_unit(out, others);
   if (!cpu && phases) add_winograd(op, device, *phases, out);
   list_turned(op, device, out);
-  list_depthwise(op, device, out);
+  list_depthwise_conv_transpose(op, device, out);
   const size_t direct = out.candidates.size();
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     complete_conv(op, candidate);
     candidate.efficiency = cpu ? 0.03 : 0.05;
     if (!cpu) candidate.start_ms = kTermMs * double(op.in(0).shape[1] / op.attributes[attr::groups]);
-    candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
+    candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] {
+      return prepare_direct_conv_transpose(device, op, t);
+    };
     return true;
   });
   if (others > 0) beside_matrix_unit(out, direct);

@@ -11,10 +11,10 @@ namespace {
 
 size_t tiles(int64_t size, int64_t tile) { return size_t((size + tile - 1) / tile); }
 
-struct Sizes {
+struct GroupedMmSizes {
   int64_t rows, depth, columns, groups;
 
-  explicit Sizes(const Op& op)
+  explicit GroupedMmSizes(const Op& op)
       : rows(op.in(0).shape[0]),
         depth(op.in(0).shape[1]),
         columns(op.out().shape[op.out().rank() - 1]),
@@ -34,7 +34,7 @@ Candidate base_of(const Op& op) {
 }
 
 // The weight as (groups, k, n).
-Addressing matrices_of(const Op& op, const TensorDesc& weight) {
+Addressing matrices_of_grouped_mm(const Op& op, const TensorDesc& weight) {
   Addressing a(weight);
   if (op.attributes[attr::transpose_weight]) swap_dims(a, 1, 2);
   return a;
@@ -64,14 +64,14 @@ double efficiency(const OpenclDevice& device, const RegisterTile& tile, int64_t 
 }
 
 void add_local(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const Sizes sizes(op);
+  const GroupedMmSizes sizes(op);
   for (const RegisterTile& tile : local_tiles(device, sizes.rows_of_group(), sizes.columns, sizes.groups)) {
     Candidate candidate = base_of(op);
     candidate.implementation = name_of("grouped_mm_local", tile);
     candidate.inputs[1] = op.in(1).with_layout(op.in(1).layout);
     candidate.efficiency = efficiency(device, tile, sizes.rows_of_group(), sizes.columns, sizes.groups);
     candidate.prepare = [&device, tile, sizes, inputs = candidate.inputs, y = candidate.outputs[0],
-                         weight = matrices_of(op, candidate.inputs[1])] {
+                         weight = matrices_of_grouped_mm(op, candidate.inputs[1])] {
       KernelSource source("matmul/grouped_mm_local.cl");
       source.tensor("X", inputs[0]).tensor("W", weight).tensor("OFF", inputs[2]).tensor("DST", y);
       tile.define(source);
@@ -88,7 +88,7 @@ void add_local(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void add_weights_local(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const Sizes sizes(op);
+  const GroupedMmSizes sizes(op);
   for (const RegisterTile& tile : local_tiles(device, sizes.depth, sizes.columns, sizes.groups)) {
     Candidate candidate = base_of(op);
     candidate.implementation = name_of("grouped_mm_weights_local", tile);
@@ -111,7 +111,7 @@ void add_weights_local(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 // ---- tiles in registers, for CPUs ----
 
-constexpr int64_t kPanel = 16;
+constexpr int64_t kGroupedMmPanel = 16;
 
 // As many columns as a vector of the device has, at most so many.
 int vector_of(const OpenclDevice& device, int64_t most) {
@@ -122,9 +122,9 @@ int vector_of(const OpenclDevice& device, int64_t most) {
 int most_rows(const OpenclDevice& device) { return device.capabilities().native_vector_float >= 16 ? 12 : 6; }
 
 void add_tiled(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const Sizes sizes(op);
+  const GroupedMmSizes sizes(op);
   const bool transposed = op.attributes[attr::transpose_weight];
-  const int vector = vector_of(device, kPanel), vectors = sizes.columns > vector ? 2 : 1;
+  const int vector = vector_of(device, kGroupedMmPanel), vectors = sizes.columns > vector ? 2 : 1;
   for (const int rows : {1, 4, most_rows(device)}) {
     const int64_t usual = sizes.rows_of_group();
     if (rows == 1 ? usual > 4 : usual <= rows / 2) continue;  // read too often, or most of it empty
@@ -150,7 +150,7 @@ void add_tiled(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void add_weights_tiled(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const Sizes sizes(op);
+  const GroupedMmSizes sizes(op);
   const int vector = vector_of(device, sizes.columns);
   if (vector > sizes.columns) return;
   const int rows = sizes.depth >= 8 ? 8 : sizes.depth >= 4 ? 4 : 1;

@@ -5,13 +5,14 @@
 namespace pl::opencl {
 namespace {
 
-const Family& family() {
+const Family& family_matmul_local() {
   static const Family family("matmul_local", RegisterTile::tunables());
   return family;
 }
-PL_TUNING_FAMILY(family);
+PL_TUNING_FAMILY(family_matmul_local);
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const MatmulTensors& t, const RegisterTile& tile) {
+std::unique_ptr<Kernel> prepare_matmul_local(OpenclDevice& device, const Op& op, const MatmulTensors& t,
+                                             const RegisterTile& tile) {
   KernelSource source("matmul/matmul_local.cl");
   source.tensor("A", t.a).tensor("B", t.b).tensor("DST", t.dst);
   t.epilogue.define(source, op);
@@ -35,14 +36,14 @@ void add_matmul_local(const Op& op, OpenclDevice& device, const Candidate& base,
   const RegisterTile start = register_tile(device, t.rows(), t.columns(), t.stack());
   if (!t.dst.inner.empty() || !start.fits(device)) return;
   const ShapeClass shapes = shape_class(t);
-  const auto choices = family().choices(
+  const auto choices = family_matmul_local().choices(
       device, shapes, start.point(),
       [&](const Point& point) { return RegisterTile(point).suits(device, t.rows(), t.columns(), t.depth()); },
       out.whole_space);
-  family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+  family_matmul_local().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     const RegisterTile tile(point);
     candidate.efficiency = 0.7 * tile.used(device, t.rows(), t.columns(), t.stack());
-    candidate.prepare = [&device, op, t, tile] { return prepare(device, op, t, tile); };
+    candidate.prepare = [&device, op, t, tile] { return prepare_matmul_local(device, op, t, tile); };
     return true;
   });
 }

@@ -16,8 +16,8 @@ constexpr SkinnyTile kSkinnyTiles[] = {{4, 2}, {8, 4}};
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const SkinnyTile& tile,
-                                int64_t lanes) {
+std::unique_ptr<Kernel> prepare_matmul_skinny(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                              const SkinnyTile& tile, int64_t lanes) {
   KernelSource source("matmul/matmul_skinny.cl");
   t.define(source, op);
   const int64_t tiles = kWorkItems / lanes, rows = t.pixels(), columns = t.out_channels();
@@ -45,7 +45,7 @@ void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const
     Candidate candidate = base;
     candidate.implementation = concat("matmul_skinny[", tile.rows, "x", tile.columns, ",lanes=", lanes, "]");
     candidate.efficiency = device.capabilities().cpu ? 0.05 : 0.5;
-    candidate.prepare = [&device, op, t, tile, lanes] { return prepare(device, op, t, tile, lanes); };
+    candidate.prepare = [&device, op, t, tile, lanes] { return prepare_matmul_skinny(device, op, t, tile, lanes); };
     out.add(std::move(candidate));
   }
 }

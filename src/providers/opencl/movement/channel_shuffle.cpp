@@ -5,7 +5,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, int64_t groups, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_channel_shuffle(OpenclDevice& device, int64_t groups, const Candidate& candidate) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
   KernelSource source("channel_shuffle/channel_shuffle_direct.cl");
   source.tensor("SRC", src).tensor("DST", dst);
@@ -21,7 +21,7 @@ void list_channel_shuffle(const Op& op, OpenclDevice& device, CandidateList& out
   const int64_t groups = op.attributes[attr::groups];
   add_per_layout(op, "channel_shuffle_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.4;
-    candidate.prepare = [&device, groups, candidate] { return prepare(device, groups, candidate); };
+    candidate.prepare = [&device, groups, candidate] { return prepare_channel_shuffle(device, groups, candidate); };
     return true;
   });
 }

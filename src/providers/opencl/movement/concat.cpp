@@ -11,7 +11,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_concat(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const int dim = int(op.attributes[attr::dim]);
   const Addressing dst(candidate.outputs[0]);
   auto kernel = std::make_unique<KernelList>(device);
@@ -128,7 +128,7 @@ void list_concat(const Op& op, OpenclDevice& device, CandidateList& out) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i)
       candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);
     candidate.efficiency = 0.4;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_concat(device, op, candidate); };
     return true;
   });
 }

@@ -11,7 +11,7 @@ struct FoldWindows {
   int64_t count[3] = {1, 1, 1};
 };
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const FoldWindows& windows, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_fold(OpenclDevice& device, const FoldWindows& windows, const Candidate& candidate) {
   const Addressing src(candidate.inputs[0]), dst = with_three_spatial(candidate.outputs[0]);
   KernelSource source("fold/fold_direct.cl");
   source.tensor("SRC", src).tensor("DST", dst);
@@ -42,7 +42,7 @@ void list_fold(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.inputs[0] = op.in(0).with_layout(Layout::plain(3));
     candidate.outputs[0] = op.out().with_layout(layout);
     candidate.efficiency = 0.1;  // an element of a window at a time, by divisions
-    candidate.prepare = [&device, windows, candidate] { return prepare(device, windows, candidate); };
+    candidate.prepare = [&device, windows, candidate] { return prepare_fold(device, windows, candidate); };
     out.add(std::move(candidate));
   }
 }

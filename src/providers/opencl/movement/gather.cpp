@@ -10,7 +10,7 @@ namespace {
 bool elements_of(const Op& op) { return op.schema->kind == "gather_elements"; }
 int table_of(const Op& op) { return !elements_of(op) && op.attributes[attr::swapped] ? 1 : 0; }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_gather(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const int table = table_of(op), dim = int(op.attributes[attr::dim]);
   const Addressing src(candidate.inputs[size_t(table)]), index(candidate.inputs[size_t(1 - table)]),
       dst(candidate.outputs[0]);
@@ -87,7 +87,7 @@ void list_gather(const Op& op, OpenclDevice& device, CandidateList& out) {
     TensorDesc& index = candidate.inputs[size_t(1 - table)];
     index = index.with_layout(elements_of(op) ? candidate.inputs[0].layout : Layout::plain(index.rank()));
     candidate.efficiency = 0.3;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_gather(device, op, candidate); };
     add_pieces(op, device, candidate, out);
     return true;
   };

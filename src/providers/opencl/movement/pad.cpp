@@ -12,7 +12,7 @@ struct PadArgument {  // pad_arg of the kernel
   cl_long begin[kMaxRank] = {};
 };
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_pad(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
   const std::string& mode = op.attributes[attr::mode];
   KernelSource source("pad/pad_direct.cl");
@@ -62,8 +62,8 @@ bool bits_of(const Op& op, uint64_t& bits) {
   return true;
 }
 
-std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const Candidate& candidate, int unit,
-                                       int piece, bool whole, bool cross) {
+std::unique_ptr<Kernel> prepare_pieces_pad(OpenclDevice& device, const Op& op, const Candidate& candidate, int unit,
+                                           int piece, bool whole, bool cross) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
   const std::string& mode = op.attributes[attr::mode];
   const auto& begins = op.attributes[attr::begins];
@@ -99,7 +99,7 @@ std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const
   return kernel;
 }
 
-void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_pieces_pad(const Op& op, OpenclDevice& device, CandidateList& out) {
   uint64_t bits;
   if (device.capabilities().cpu || op.in(0).elements() == 0 || op.out().elements() == 0 || !bits_of(op, bits)) return;
   const auto element_bytes = int64_t(size_of(op.in(0).dtype));
@@ -117,17 +117,17 @@ void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (block && cross) return false;
     candidate.efficiency = 0.7;
     candidate.prepare = [&device, op, candidate, unit = unit, piece, whole = same && !cross, cross] {
-      return prepare_pieces(device, op, candidate, unit, piece, whole, cross);
+      return prepare_pieces_pad(device, op, candidate, unit, piece, whole, cross);
     };
     return true;
   });
 }
 
 void list_pad(const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_pieces(op, device, out);
+  list_pieces_pad(op, device, out);
   add_per_layout(op, "pad_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.4;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_pad(device, op, candidate); };
     return true;
   });
 }

@@ -99,8 +99,8 @@ void add_places(KernelList& kernels, const Op& op, const Scatter& scatter, int64
       .local({64});
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate, const Scatter& scatter,
-                                const RowSort& sort) {
+std::unique_ptr<Kernel> prepare_scatter(OpenclDevice& device, const Op& op, const Candidate& candidate,
+                                        const Scatter& scatter, const RowSort& sort) {
   auto kernel = std::make_unique<KernelList>(device);
   add_places(*kernel, op, scatter, sort.first_number());
   const int64_t lists = sort.add_lists(*kernel, device);
@@ -144,7 +144,7 @@ void list_scatter(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.efficiency = device.capabilities().cpu ? 0.02 : 0.3;
     candidate.workspace_bytes = sort.lists_workspace_bytes();
     candidate.prepare = [&device, op, candidate, scatter, sort] {
-      return prepare(device, op, candidate, scatter, sort);
+      return prepare_scatter(device, op, candidate, scatter, sort);
     };
     return true;
   });

@@ -5,7 +5,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_tile(OpenclDevice& device, const Candidate& candidate) {
   Addressing src(candidate.inputs[0]);
   const Addressing dst(candidate.outputs[0]);
   src.insert(0, dst.rank - src.rank);
@@ -25,7 +25,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Candidate& candidate
 void list_tile(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "tile_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.4;
-    candidate.prepare = [&device, candidate] { return prepare(device, candidate); };
+    candidate.prepare = [&device, candidate] { return prepare_tile(device, candidate); };
     return true;
   });
 }

@@ -7,7 +7,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_lrn(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
   const int64_t size = op.attributes[attr::size], channels = src.dims[1];
   KernelSource source("lrn/lrn_direct.cl");
@@ -27,7 +27,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 void list_lrn(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "lrn_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_lrn(device, op, candidate); };
     return true;
   });
 }

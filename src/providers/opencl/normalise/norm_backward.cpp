@@ -78,7 +78,7 @@ struct NormRows {
   }
 };
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const NormRows& rows) {
+std::unique_ptr<Kernel> prepare_norm_backward(OpenclDevice& device, const Op& op, const NormRows& rows) {
   KernelSource source("normalise/layer_norm_backward.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
   source.define("DST_DTYPE", name_of(op.out().dtype)).define("DWEIGHT_DTYPE", name_of(op.out(1).dtype));
@@ -123,7 +123,7 @@ void list_norm_backward(const Op& op, OpenclDevice& device, CandidateList& out) 
     candidate.implementation = name;
     candidate.workspace_bytes = rows.workspace_bytes();
     candidate.efficiency = device.capabilities().cpu ? 0.1 : efficiency;
-    candidate.prepare = [&device, op, rows] { return prepare(device, op, rows); };
+    candidate.prepare = [&device, op, rows] { return prepare_norm_backward(device, op, rows); };
     out.add(candidate);
   };
   const NormRows rows(op, device);

@@ -29,7 +29,7 @@ size_t local_bytes(int64_t channels, int64_t squeezed, int64_t items) {
   return sizeof(float) * size_t(channels + squeezed + squeezed * (lanes_of(squeezed, items) + 1) + 4 * items);
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const GlobalPool& pool) {
+std::unique_ptr<Kernel> prepare_squeeze_excite(OpenclDevice& device, const Op& op, const GlobalPool& pool) {
   auto kernel = std::make_unique<KernelList>(device);
   pool.add(*kernel, true, false, 1.0);
   const int64_t gates_at = pool.batch * pool.parts * pool.channels, items = items_of(device);
@@ -81,7 +81,7 @@ void list_squeeze_excite(const Op& op, OpenclDevice& device, CandidateList& out)
   const GlobalPool pool(device, candidate.inputs[0], false, kLeastOfLane);
   candidate.workspace_bytes = pool.parts_bytes() + size_t(pool.batch * channels) * sizeof(float);
   candidate.efficiency = efficiency_of_quads(device);
-  candidate.prepare = [&device, op, pool] { return prepare(device, op, pool); };
+  candidate.prepare = [&device, op, pool] { return prepare_squeeze_excite(device, op, pool); };
   out.add(std::move(candidate));
 }
 

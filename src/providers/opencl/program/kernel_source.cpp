@@ -124,6 +124,27 @@ void append_tensor(std::string& out, const std::string& name, const Addressing& 
 
 }  // namespace
 
+Addressing::Addressing() = default;
+Addressing::~Addressing() = default;
+Addressing::Addressing(const Addressing& other) = default;
+Addressing::Addressing(Addressing&& other) noexcept = default;
+Addressing& Addressing::operator=(const Addressing& other) = default;
+Addressing& Addressing::operator=(Addressing&& other) noexcept = default;
+
+KernelSource::~KernelSource() = default;
+KernelSource::KernelSource(const KernelSource& other) = default;
+KernelSource::KernelSource(KernelSource&& other) noexcept = default;
+KernelSource& KernelSource::operator=(const KernelSource& other) = default;
+KernelSource& KernelSource::operator=(KernelSource&& other) noexcept = default;
+
+KernelSource& KernelSource::tensor(const std::string& name, const TensorDesc& desc) {
+  return tensor(name, Addressing(desc));
+}
+KernelSource& KernelSource::define(const std::string& name, int value) { return define(name, int64_t(value)); }
+KernelSource& KernelSource::define(const std::string& name, const char* value) {
+  return define(name, std::string(value));
+}
+
 Addressing::Addressing(const TensorDesc& desc) : dtype(desc.dtype), rank(desc.rank()), offset(desc.offset) {
   for (int i = 0; i < rank; ++i) {
     dims[size_t(i)] = desc.shape[i];

@@ -44,7 +44,12 @@ struct Addressing {
   std::vector<Inner> inner;  // outermost first
   std::vector<int> order;    // dimensions in the order of memory, outermost first
 
-  Addressing() = default;
+  Addressing();
+  ~Addressing();
+  Addressing(const Addressing& other);
+  Addressing(Addressing&& other) noexcept;
+  Addressing& operator=(const Addressing& other);
+  Addressing& operator=(Addressing&& other) noexcept;
   explicit Addressing(const TensorDesc& desc);
   // Adds dimensions of size 1 before dimension `position`: (n, c, w) with (2, 2) becomes (n, c, 1, 1, w).
   Addressing& insert(int position, int count);
@@ -61,16 +66,21 @@ std::string float_literal(double value);
 class KernelSource {
  public:
   explicit KernelSource(std::string file);  // below kernels/: "conv/conv_fwd_direct.cl"
+  ~KernelSource();
+  KernelSource(const KernelSource& other);
+  KernelSource(KernelSource&& other) noexcept;
+  KernelSource& operator=(const KernelSource& other);
+  KernelSource& operator=(KernelSource&& other) noexcept;
   // A generated program: `text` may include files of kernels/; `name` appears in build logs.
   static KernelSource generated(std::string name, std::string text);
 
-  KernelSource& tensor(const std::string& name, const TensorDesc& desc) { return tensor(name, Addressing(desc)); }
+  KernelSource& tensor(const std::string& name, const TensorDesc& desc);
   KernelSource& tensor(const std::string& name, Addressing addressing);
   KernelSource& define(const std::string& name, int64_t value);
-  KernelSource& define(const std::string& name, int value) { return define(name, int64_t(value)); }
+  KernelSource& define(const std::string& name, int value);
   KernelSource& define(const std::string& name, double value);  // a float literal, exact
   KernelSource& define(const std::string& name, const std::string& value);
-  KernelSource& define(const std::string& name, const char* value) { return define(name, std::string(value)); }
+  KernelSource& define(const std::string& name, const char* value);
   KernelSource& specialise();                          // sizes and strides of all tensors become constants
   KernelSource& standard(const std::string& version);  // "CL1.2" unless set
   KernelSource& option(const std::string& text);       // one more build option

@@ -79,7 +79,7 @@ struct AllFinite {
   int64_t blocks_of(int64_t elements) const { return (elements + group * kShare - 1) / (group * kShare); }
 };
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const AllFinite& all) {
+std::unique_ptr<Kernel> prepare_all_finite(OpenclDevice& device, const AllFinite& all) {
   auto list = std::make_unique<KernelList>(device);
   int64_t first = 0;
   for (const Part& part : all.parts) {
@@ -118,7 +118,7 @@ void list_all_finite(const Op& op, OpenclDevice& device, CandidateList& out) {
   for (TensorDesc& input : candidate.inputs) input = input.with_layout(Layout::plain(input.rank()));
   candidate.workspace_bytes = size_t(std::max<int64_t>(1, all.blocks)) * sizeof(cl_uint);
   candidate.efficiency = 0.5;
-  candidate.prepare = [&device, all] { return prepare(device, all); };
+  candidate.prepare = [&device, all] { return prepare_all_finite(device, all); };
   out.add(std::move(candidate));
 }
 

@@ -11,7 +11,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_arg_reduce(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const TensorDesc& x = candidate.inputs[0];
   std::vector<int> last;  // the dimensions of a row
   if (op.attributes.is_none(attr::dim)) {
@@ -118,7 +118,7 @@ void list_arg_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_vectors(op, device, out);
   add_per_layout(op, "arg_reduce_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_arg_reduce(device, op, candidate); };
     return true;
   });
 }

@@ -13,7 +13,7 @@ const char* join_of(const Op& op) {
   return function == "sum" ? "JOIN_SUM" : function == "prod" ? "JOIN_PRODUCT" : "JOIN_EXPONENTS";
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_cumsum(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const int dim = int(op.attributes[attr::dim]);
   const Addressing dst = as_rows(candidate.outputs[0], {dim});
   KernelSource source("cumsum/cumsum_rows.cl");
@@ -62,7 +62,7 @@ void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_groups(op, device, out);
   add_per_layout(op, "cumsum_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.05;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_cumsum(device, op, candidate); };
     return true;
   });
 }

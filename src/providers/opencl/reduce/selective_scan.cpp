@@ -5,7 +5,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_selective_scan(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing y = as_rows(candidate.outputs[0], {1, 2});
   KernelSource source("selective_scan/selective_scan.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], {1, 2})).tensor("DELTA", as_rows(candidate.inputs[1], {1, 2}));
@@ -34,7 +34,7 @@ void list_scan(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "selective_scan", out, [&](Candidate& candidate) {
     for (int i = 2; i < 5; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
     candidate.efficiency = 0.1;
-    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    candidate.prepare = [&device, op, candidate] { return prepare_selective_scan(device, op, candidate); };
     return true;
   });
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "providers/opencl/addressing/quads.h"
+#include "providers/opencl/reorder/reorder_tiled.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
@@ -13,12 +14,6 @@ constexpr int64_t kNarrowLimit = (int64_t(1) << 31) - (1 << 20);
 constexpr int64_t kStrip = 4;   // tiles a work-item transposes
 constexpr int64_t kChunk = 32;  // runs a work-item copies
 constexpr int64_t kRun = 1024;  // elements of a run: longer ones are copied at memory's speed by reorder_axes too
-
-int unit_axis(const Iteration& it, size_t t) {
-  for (size_t i = it.kept.size(); i-- > 0;)
-    if (it.kept[i].strides[t] == 1 && it.kept[i].size > 1) return int(i);
-  return -1;
-}
 
 // The axes but `a` and `b`: their sizes, source strides and destination strides, as the kernels take them.
 struct Outer {

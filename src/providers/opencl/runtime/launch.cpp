@@ -177,6 +177,7 @@ void Launch::start(const cl_mem* memories) {
 
 KernelList::KernelList(OpenclDevice& device)
     : device_(std::static_pointer_cast<OpenclDevice>(device.shared_from_this())) {}
+KernelList::~KernelList() = default;
 
 Launch& KernelList::add(const KernelSource& source, const std::string& entry) {
   launches_.push_back(std::make_unique<Launch>(*device_, source, entry));

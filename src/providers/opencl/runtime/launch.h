@@ -106,6 +106,7 @@ class Launch {
 class KernelList : public Kernel {
  public:
   explicit KernelList(OpenclDevice& device);
+  ~KernelList() override;
   Launch& add(const KernelSource& source, const std::string& entry);
   void run(const KernelArguments& arguments) override;
 

@@ -119,12 +119,12 @@ class OpenclProvider : public Provider {
       return out.refuse(name(), "reorder: no strided views");
     OpenclDevice* target = as_opencl(device);
     if (!target) target = host_.get();
-    const OpenclList* list = OpTable<OpenclTable, OpenclList>::instance().find(op.schema->kind);
+    const OpenclList list = OpTable<OpenclTable, OpenclList>::instance().find(op.schema->kind);
     if (!list)
       return out.refuse(name(), op.schema->name + ": there is no OpenCL kernel for ops of kind " + op.schema->kind);
     if (!accept_post_ops(op, out)) return;
     const size_t first = out.candidates.size();
-    (*list)(op, *target, out);
+    list(op, *target, out);
     if (as_opencl(device)) return;
     for (size_t i = first; i < out.candidates.size(); ++i) {
       Candidate& candidate = out.candidates[i];
