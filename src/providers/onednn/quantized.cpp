@@ -192,7 +192,7 @@ struct Question {
     const MemoryDesc per_column = plain_md(dnnl_f32, {columns}), single = plain_md(dnnl_s32, {1});
     from_workspace(in.scaled(), DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, parameters.factors, per_column);
     if (in.bias >= 0)
-      arguments.push_back({DNNL_ARG_BIAS, Source::workspace, 0, parameters.bias, share(md(DNNL_ARG_BIAS))});
+      arguments.push_back({DNNL_ARG_BIAS, Source::workspace, 0, parameters.bias, share_quantized(md(DNNL_ARG_BIAS))});
     from_workspace(parameters.reals, DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, parameters.y_scale, plain_md(dnnl_f32, {1}));
     from_workspace(in.x_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, parameters.x_zero, single);
     from_workspace(in.y_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, parameters.y_zero, single);
