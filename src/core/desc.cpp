@@ -34,9 +34,7 @@ std::string Dims::str() const {
   return text + (rank_ == 1 ? ",)" : ")");
 }
 
-void Dims::refuse_rank(size_t rank) {
-  fail(Code::shape, "a tensor has at most ", kMaxRank, " dimensions, not ", rank);
-}
+void Dims::refuse_rank(size_t rank) { fail(Code::shape, "a tensor has at most ", kMaxRank, " dimensions, not ", rank); }
 
 TensorDesc TensorDesc::dense(DType dtype, const Dims& shape, const Layout& layout) {
   require(layout.rank() == shape.size(), Code::layout, "layout ", layout.str(), " has rank ", layout.rank(),

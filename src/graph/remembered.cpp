@@ -81,9 +81,8 @@ void Plan::remember(bool enough, bool disturbed) const {
   std::string spent =
       record("spent", options_.seconds.value_or(kDefaultSeconds), int(enough), disturbed ? disturbed_before_ + 1 : 0);
   const BodyRef own = body();
-  const bool marked = std::any_of(own->parts.begin(), own->parts.end(), [&](const auto& part) {
-    return rests_on_marked(*part->program, context_->costs());
-  });
+  const bool marked = std::any_of(own->parts.begin(), own->parts.end(),
+                                  [&](const auto& part) { return rests_on_marked(*part->program, context_->costs()); });
   if (marked) spent += record("marked", marked_before_ + 1);
   write_memory(spent);
 }

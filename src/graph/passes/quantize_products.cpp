@@ -135,7 +135,9 @@ Pass quantize_products(Device* device) {
           "they are rounded to 8 bits as before, but for the rounding of f32 before it.",
           [device](Graph& graph, Context& context) {
             if (!device) return 0;
-            return sweep(graph, [&](Rewriter& rewriter, size_t index) { quantize_product_at(rewriter, index, context, *device); });
+            return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+              quantize_product_at(rewriter, index, context, *device);
+            });
           }};
 }
 

@@ -54,8 +54,8 @@ void list_linear(const Op& op, CandidateList& out) {
     const Accumulating sum(op, &lister, operand, create);
     auto all = bindings;
     all.push_back(std::move(binding));
-    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all, "matmul:",
-                       true, weight.get());
+    return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weight.get(), attributes, pd); }, all,
+                       "matmul:", true, weight.get());
   };
   // There the weight is (in, out).
   Binding free_weight = input(DNNL_ARG_WEIGHTS, 1);

@@ -129,7 +129,8 @@ PL_ALWAYS void each_run(const Result& result, float* y, int64_t pixels, int vect
 }
 
 // Functions that need more than a few instructions, on what was stored just now.
-__attribute__((noinline, noclone)) void activate(const Result& result, float* y, int64_t pixels, int vectors, int part) {
+__attribute__((noinline, noclone)) void activate(const Result& result, float* y, int64_t pixels, int vectors,
+                                                 int part) {
   const Finish& finish = result.ending.finish;
   if (finish.kind == Finish::Kind::hardswish) {
     each_stored<Hardswish>(result, y, pixels, vectors, part);
