@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from . import functions
 from .bounds import FUNCTION, UNIT, rounding, sum_bound
+from .quantized import rounded
 from .reference import Full, Reference, register
 
 Array = NDArray[Any]
@@ -146,8 +147,10 @@ class Pointwise(Full):
         found = []
         for name in outputs:
             value = np.broadcast_to(results[name], shape).astype(np.float64)
-            own = 2 * FUNCTION * (bound[name] + UNIT * (np.abs(value) + 1))
-            found.append((value, np.broadcast_to(own, shape), dtype))
+            own = np.broadcast_to(2 * FUNCTION * (bound[name] + UNIT * (np.abs(value) + 1)), shape)
+            if self.attribute("arithmetic") == "f32" and dtype in ("u8", "s8"):
+                value, own = rounded(value, 0.0, dtype, own)
+            found.append((value, own, dtype))
         reductions = self.attribute("reductions")
         return self._reduced(str(reductions), found, names) if reductions else found
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import UNIT
+from .post_ops import applied, steps_of
 from .products import Convolution, MatrixProduct
 from .reference import Full, register
 
@@ -33,10 +34,10 @@ class Quantize(Full):
         axis = int(self.attribute("axis", 1)) % x.ndim
         exact = x / _along(scale, axis, x.ndim)
         point = 0.0 if zero is None else _along(zero, axis, x.ndim)
-        return (*_rounded(exact, point, dtype, 4 * UNIT * np.abs(exact)), dtype)
+        return (*rounded(exact, point, dtype, 4 * UNIT * np.abs(exact)), dtype)
 
 
-def _rounded(exact: Array, point: Any, dtype: str, bound: Array) -> tuple[Array, Array]:
+def rounded(exact: Array, point: Any, dtype: str, bound: Array) -> tuple[Array, Array]:
     """Rounded and limited; off by one where the exact value may lie on either side of a half.
 
     Libraries add the zero point in f32 before they round: -3.499998 + 112 is 108.5.
@@ -83,6 +84,7 @@ class _Scaled:
                 )
             plain.append(values)
         self.bias = self._optional(8) if self.with_scales else None
+        self.real_bias = self.bias is not None and reference.case.specs()[8][0] == "f32"
         self.tensors = [*plain, None, None]  # integers up to 510 in f32: products and sums are exact in float64
 
     def _optional(self, number: int) -> Array | None:
@@ -91,24 +93,30 @@ class _Scaled:
     def scaled(self, reference: Any, where: Array, channel: Array) -> tuple[Array, Array]:
         total, _, _ = reference.sums(where)
         size = np.abs(total)
-        if self.bias is not None:  # which implementations may add in f32
+        if self.bias is not None and not self.real_bias:  # which implementations may add in f32
             total = total + self.bias[channel]
             size = size + np.abs(self.bias[channel])
         if not self.with_scales:
             return total, np.zeros(len(where))
         x_scale, w_scale, y_scale = (np.asarray(self.given[i], np.float64).reshape(-1) for i in (2, 3, 4))
-        factor = x_scale[0] * (w_scale[channel] if w_scale.size > 1 else w_scale[0]) / y_scale[0]
+        factor = x_scale[0] * (w_scale[channel] if w_scale.size > 1 else w_scale[0])
+        real, bound = total * factor, 8 * UNIT * size * factor
+        if self.bias is not None and self.real_bias:
+            real = real + self.bias[channel]
+            bound = bound + 8 * UNIT * np.abs(self.bias[channel])
+        steps = steps_of(reference.case)
+        if steps:
+            real, bound = applied(reference.case, steps, real, bound, "f32", lambda number: real)
         zero = self._optional(7)
-        dtype = reference.outputs[0][1]
-        exact = total * factor
-        return _rounded(exact, 0.0 if zero is None else float(zero.reshape(-1)[0]), dtype, 8 * UNIT * size * factor)
+        point = 0.0 if zero is None else float(zero.reshape(-1)[0])
+        return rounded(real / y_scale[0], point, reference.outputs[0][1], bound / y_scale[0])
 
     def result_dtype(self, reference: Any) -> str:
         if not self.with_scales:
             return "s32"
         specs = reference.case.specs()
         zero = specs[7] if len(specs) > 7 else None
-        return str(reference.attribute("dtype") or (zero[0] if zero else "u8"))
+        return str(reference.attribute("dtype") or (zero or specs[0])[0])
 
 
 @register("qlinear_conv", "conv_integer")

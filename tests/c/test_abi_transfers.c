@@ -78,19 +78,21 @@ static int tell(void* user, const char* op, const char* device, const char* reas
   return answer;
 }
 
-/* dequantize_linear has a kernel on cpu alone, relu everywhere. */
+/* dequantize_linear with scales along another axis than 1 has a kernel on cpu alone, relu everywhere. */
 static void test_fallbacks(pl_context context, const char* device) {
-  const int64_t shape[4] = {1, 2, 3, 3}, channels[1] = {2};
+  const int64_t shape[4] = {1, 2, 3, 3}, rows[1] = {3};
   const int elsewhere = strcmp(device, "cpu") != 0;
   pl_tensor inputs[2], y = NULL, kept = NULL;
+  pl_attributes rowwise;
   pl_op_call call;
   float values[18], wanted[18];
   int i;
   OK(pl_tensor_create(context, device, PL_S8, 4, shape, NULL, &inputs[0]));
-  OK(pl_tensor_create(context, device, PL_F32, 1, channels, NULL, &inputs[1]));
+  OK(pl_tensor_create(context, device, PL_F32, 1, rows, NULL, &inputs[1]));
   OK(pl_tensor_create(context, device, PL_F32, 4, shape, NULL, &kept));
   for (i = 0; i < 18; i++) wanted[i] = (float)i;
   OK(pl_tensor_write(kept, wanted, sizeof wanted));
+  OK(pl_attributes_create("axis=2", &rowwise));
   calls = answer = 0;
   OK(pl_context_on_fallback(context, tell, &calls));
   OK(pl_op_run(context, "relu", NULL, &inputs[1], 1, &y, 1, NULL));
@@ -98,7 +100,7 @@ static void test_fallbacks(pl_context context, const char* device) {
   CHECK_EQUAL(calls, 0);
   for (i = 1; i <= 2; i++) {
     y = NULL;
-    OK(pl_op_run(context, "dequantize_linear", NULL, inputs, 2, &y, 1, NULL));
+    OK(pl_op_run(context, "dequantize_linear", rowwise, inputs, 2, &y, 1, NULL));
     OK(pl_tensor_release(y));
     CHECK_EQUAL(calls, elsewhere ? i : 0);
   }
@@ -108,9 +110,9 @@ static void test_fallbacks(pl_context context, const char* device) {
     CHECK(told[2][0] && !strchr(told[2], '\n'));
     answer = 1;
     FAILS(PL_ERROR_UNSUPPORTED, "dequantize_linear: only cpu can run it, not ",
-          pl_op_run(context, "dequantize_linear", NULL, inputs, 2, &kept, 1, NULL));
+          pl_op_run(context, "dequantize_linear", rowwise, inputs, 2, &kept, 1, NULL));
     call.op = "dequantize_linear";
-    call.attributes = NULL;
+    call.attributes = rowwise;
     call.inputs = inputs;
     call.input_count = 2;
     call.outputs = &kept;
@@ -121,10 +123,11 @@ static void test_fallbacks(pl_context context, const char* device) {
     CHECK_EQUAL(calls, 4);
   }
   OK(pl_context_on_fallback(context, NULL, NULL));
-  OK(pl_op_run(context, "dequantize_linear", NULL, inputs, 2, &kept, 1, NULL));
+  OK(pl_op_run(context, "dequantize_linear", rowwise, inputs, 2, &kept, 1, NULL));
   CHECK_EQUAL(calls, elsewhere ? 4 : 0);
   OK(pl_tensor_read(kept, values, sizeof values));
   CHECK_EQUAL(values[17], 0);
+  OK(pl_attributes_release(rowwise));
   OK(pl_tensor_release(inputs[0]));
   OK(pl_tensor_release(inputs[1]));
   OK(pl_tensor_release(kept));
