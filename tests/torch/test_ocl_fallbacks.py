@@ -25,7 +25,7 @@ def quiet(unoptimised):
 
 @torch.library.custom_op("pylayout_tests::widen", mutates_args=())
 def widen(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """An op of PyTorch that is one of the library's for which, with scales along this axis, `cpu` alone has a kernel."""
+    """An op of PyTorch that is one of the library's: with scales along this axis `cpu` alone has a kernel of it."""
     return torch.relu(x * torch.relu(scale).view(1, 1, -1, 1))
 
 
