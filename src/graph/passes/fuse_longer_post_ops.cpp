@@ -14,9 +14,7 @@ bool costs_less(Rewriter& rewriter, size_t index, const Fused& fused, Context& c
   if ((!first.schema->products && !reads_inputs(fused.steps)) || are_fast(list)) return false;
   Attributes attributes = first.attributes;
   set_post_ops(attributes, list);
-  std::vector<TensorDesc> inputs;
-  for (ValueId id : fused.inputs)
-    inputs.push_back(id == kNoValue ? TensorDesc() : TensorDesc::dense(rewriter.desc(id).dtype, rewriter.shape(id)));
+  const std::vector<TensorDesc> inputs = rewriter.plain_descs(fused.inputs);
   const double apart =
       cost_of(context, device, rewriter.op(size_t(fused.before))) + cost_of(context, device, rewriter.op(index));
   return cost_of(context, device, make_op(*first.schema, attributes, inputs)) < apart;

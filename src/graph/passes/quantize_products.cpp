@@ -111,9 +111,7 @@ void quantize_product_at(Rewriter& rewriter, size_t index, Context& context, Dev
   attributes.set(attr::dtype, std::string(name_of(rewriter.desc(root.outputs[0]).dtype)));
   const std::vector<ValueId> inputs{x->integers, weights->integers, x->by.scale, weights->scale, to->scale,
                                     x->by.zero,  kNoValue,          to->zero,    chain->bias};
-  std::vector<TensorDesc> descs;
-  for (ValueId id : inputs)
-    descs.push_back(id == kNoValue ? TensorDesc() : TensorDesc::dense(rewriter.desc(id).dtype, rewriter.shape(id)));
+  std::vector<TensorDesc> descs = rewriter.plain_descs(inputs);
   if (turn) descs[kWeight] = TensorDesc::dense(DType::s8, {op.in(kWeight).shape[1], op.in(kWeight).shape[0]});
   const double apart = cost_of(context, device, op) + cost_of(context, device, rewriter.op(index));
   if (cost_of(context, device, make_op(schema, attributes, descs)) >= apart) return;

@@ -19,6 +19,12 @@ std::vector<ValueId> Rewriter::inputs(const Node& node) {
   return ids;
 }
 
+std::vector<TensorDesc> Rewriter::plain_descs(const std::vector<ValueId>& ids) const {
+  std::vector<TensorDesc> descs;
+  for (ValueId id : ids) descs.push_back(id == kNoValue ? TensorDesc() : TensorDesc::dense(desc(id).dtype, shape(id)));
+  return descs;
+}
+
 std::optional<double> Rewriter::number(ValueId id) const {
   if (!is_constant(id) || constant(id).desc().elements() != 1) return std::nullopt;
   return numbers_of(constant(id))[0];

@@ -32,6 +32,8 @@ class Rewriter {
   std::vector<ValueId> inputs(const Node& node);
   const TensorDesc& desc(ValueId id) const { return graph_.value(id).desc; }
   const Dims& shape(ValueId id) const { return desc(id).shape; }
+  // Dense and plain, whatever layouts the values have: of an op that is only asked about.
+  std::vector<TensorDesc> plain_descs(const std::vector<ValueId>& ids) const;
   bool is_constant(ValueId id) const { return graph_.is_constant(id); }
   bool is_given(ValueId id) const;  // a constant, or an input of the graph, as parameters are
   const Tensor& constant(ValueId id) const { return *graph_.value(id).constant; }
