@@ -15,6 +15,8 @@ namespace pl {
 // The largest rank of a tensor.  Weights of a grouped 3-D convolution have six dimensions.
 constexpr int kMaxRank = 8;
 
+inline int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
 class Dims {
  public:
   Dims() = default;

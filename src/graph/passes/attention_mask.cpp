@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "graph/passes/constants.h"
 #include "graph/passes/patterns.h"
@@ -10,7 +9,6 @@
 namespace pl::passes {
 namespace {
 
-constexpr double kAttentionMaskInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kLargestMask = int64_t(4) << 20;  // elements of a mask that is looked at or put together here
 constexpr size_t kAttentionMaskMostTerms = 16;      // of conjunctions
 constexpr int kAttentionMaskMostDepth = 16;         // of ops that make a constant mask
@@ -30,8 +28,8 @@ bool take_condition(Rewriter& rewriter, MaskTerm& term) {
   const Node& node = *choice;
   const auto chosen = rewriter.number(rewriter.input(node, 1)), other = rewriter.number(rewriter.input(node, 2));
   if (!chosen || !other) return false;
-  const bool inverted = *chosen == -kAttentionMaskInfinity && *other == 0;
-  if (!inverted && !(*chosen == 0 && *other == -kAttentionMaskInfinity)) return false;
+  const bool inverted = *chosen == -kInfinity && *other == 0;
+  if (!inverted && !(*chosen == 0 && *other == -kInfinity)) return false;
   term.mask = rewriter.input(node, 0);
   term.inverted = inverted;
   return true;
@@ -52,7 +50,7 @@ bool take_apart(Rewriter& rewriter, MaskTerm& term, std::vector<MaskTerm>& more)
     term.inverted = !term.inverted;
     return true;
   }
-  if (term.hidden != -kAttentionMaskInfinity) return false;                  // would be added twice
+  if (term.hidden != -kInfinity) return false;                               // would be added twice
   if ((operation == Operation::disjunction) != term.inverted) return false;  // not (a or b) = not a and not b
   more.push_back({rewriter.input(node, 1), term.inverted, term.hidden, term.scores});
   term.mask = rewriter.input(node, 0);
@@ -81,8 +79,7 @@ Pattern pattern_of(Rewriter& rewriter, Context& context, const MaskTerm& term) {
   for (int64_t at = 0; at < count; ++at) {  // of every image and head
     const int64_t i = at / rows % rows, j = at % rows;
     const double value = values[size_t(at)];
-    if (shows(value) != (j <= i) || (j > i && (boolean ? term.hidden : value) != -kAttentionMaskInfinity))
-      return Pattern::other;
+    if (shows(value) != (j <= i) || (j > i && (boolean ? term.hidden : value) != -kInfinity)) return Pattern::other;
   }
   return Pattern::causal;
 }
@@ -118,14 +115,14 @@ ValueId both(Rewriter& rewriter, Context& context, size_t index, ValueId a, Valu
     std::vector<double> values(size_t(shape.product()));
     walk_together(shape, rewriter.shape(a), rewriter.shape(b), [&](size_t i, size_t in_a, size_t in_b) {
       values[i] = only_hides ? double(x[in_a] != 0 && y[in_b] != 0)
-                  : hides    ? (x[in_a] != 0 ? y[in_b] : -kAttentionMaskInfinity)
+                  : hides    ? (x[in_a] != 0 ? y[in_b] : -kInfinity)
                              : x[in_a] + y[in_b];
     });
     return rewriter.add_constant("mask", tensor_of(context, dtype, shape, values));
   }
   if (!hides) return rewriter.insert(index, "add", Attributes(), {a, b}, "");
   if (only_hides) return rewriter.insert(index, "logical_and", Attributes(), {a, b}, "");
-  const ValueId nothing = rewriter.add_constant("hidden", tensor_of(context, dtype, {}, {-kAttentionMaskInfinity}));
+  const ValueId nothing = rewriter.add_constant("hidden", tensor_of(context, dtype, {}, {-kInfinity}));
   return rewriter.insert(index, "where", Attributes(), {a, b, nothing}, "");
 }
 
@@ -184,7 +181,7 @@ ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dt
       }
     }
     if (terms[i].inverted) mask = rewriter.insert(index, "logical_not", Attributes(), {mask}, "");
-    if (terms[i].hidden != -kAttentionMaskInfinity) {
+    if (terms[i].hidden != -kInfinity) {
       const auto number = [&](double value) {
         return rewriter.add_constant("mask", tensor_of(context, dtype, {}, {value}));
       };

@@ -10,11 +10,11 @@
 namespace pl::passes {
 namespace {
 
-struct FoldBatchNormAffine {
+struct NormAffine {
   std::vector<double> scale, shift;
 };
 
-std::optional<FoldBatchNormAffine> affine_of_norm(Rewriter& rewriter, size_t index) {
+std::optional<NormAffine> affine_of_norm(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   std::vector<double> parts[4];  // mean, variance, weight, bias
   for (size_t k = 0; k < 4; ++k) {
@@ -24,7 +24,7 @@ std::optional<FoldBatchNormAffine> affine_of_norm(Rewriter& rewriter, size_t ind
     parts[k] = numbers_of(rewriter.constant(id));
   }
   const double eps = rewriter.op(index).attributes[attr::eps];
-  FoldBatchNormAffine affine;
+  NormAffine affine;
   for (size_t c = 0; c < parts[0].size(); ++c) {
     const double scale = (parts[2].empty() ? 1 : parts[2][c]) / std::sqrt(parts[1][c] + eps);
     affine.scale.push_back(scale);

@@ -10,7 +10,7 @@
 namespace pl::passes {
 namespace {
 
-struct FoldScaleAffine {
+struct OperandAffine {
   ValueId x = kNoValue;
   std::vector<double> scale, shift;
 };
@@ -27,7 +27,7 @@ std::pair<double, double> affine_by(Operation operation, double c, bool first) {
 
 // What an arithmetic node without activation does to its one operand that is not constant, along `axis` of its result.
 // Division by a constant only: c / x is not affine.
-std::optional<FoldScaleAffine> affine_of_scale(Rewriter& rewriter, size_t index, int axis) {
+std::optional<OperandAffine> affine_of_scale(Rewriter& rewriter, size_t index, int axis) {
   const Node& node = rewriter.node(index);
   const Operation operation = operation_of(node);
   const bool scales = operation == Operation::product || operation == Operation::quotient;
@@ -39,7 +39,7 @@ std::optional<FoldScaleAffine> affine_of_scale(Rewriter& rewriter, size_t index,
     if (k == 1 && operation == Operation::quotient) return std::nullopt;
     auto values = along_axis(rewriter, constant, shape, axis);
     if (!values) return std::nullopt;
-    FoldScaleAffine affine;
+    OperandAffine affine;
     affine.x = x;
     for (double c : *values) {
       const auto [scale, shift] = affine_by(operation, c, k == 1);

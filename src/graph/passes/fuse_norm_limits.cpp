@@ -3,7 +3,6 @@
 // In a graph that trains the rectifier's gradient reads which results it limited, and only the norm's gradient reads
 // what it gives.  That one tells by x what was limited.  The rectifier is the norm's post-op by then, but where its
 // gradient reads its argument: both are found here.
-#include <limits>
 #include <string>
 
 #include "graph/passes/passes.h"
@@ -14,12 +13,10 @@
 namespace pl::passes {
 namespace {
 
-constexpr double kFuseNormLimitsInfinity = std::numeric_limits<double>::infinity();
-
 // Whether this pointwise op passes its input 1 on where input 0, the argument or the result, lies between the limits.
 bool is_slope(const Op& op, const Limits& limits) {
   const std::string& text = op.attributes[attr::expressions];
-  if (text == slope_by_result("relu", 0)) return limits.low == 0 && limits.high == kFuseNormLimitsInfinity;
+  if (text == slope_by_result("relu", 0)) return limits.low == 0 && limits.high == kInfinity;
   if (text == slope_by_result("relu6", 0)) return limits.low == 0 && limits.high == 6;
   return text == slope_by_argument("clip") &&
          op.attributes[attr::scalars] == std::vector<double>{limits.low, limits.high};

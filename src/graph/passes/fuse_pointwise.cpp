@@ -182,7 +182,8 @@ int run_fuse_pointwise(Graph& graph, Context&) {
 Pass fuse_pointwise() {
   return {"fuse_pointwise",
           "Joins elementwise ops that follow each other into one `pointwise` op, if nothing else uses what is between "
-          "them and all have one shape.  Exact in f32 but for the functions' own rounding; in narrower dtypes one "
+          "them, or that is a dequantised tensor, and all have one shape.  Exact in f32 but for the functions' own "
+          "rounding; in narrower dtypes one "
           "rounding less for each op that is taken in.  A cast to a narrower dtype is not taken in: it rounds.",
           run_fuse_pointwise};
 }

@@ -1,7 +1,6 @@
 // recognise_activation: activations that are spelled out in arithmetic become one op.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
@@ -9,7 +8,6 @@
 namespace pl::passes {
 namespace {
 
-constexpr double kRecogniseActivationInfinity = std::numeric_limits<double>::infinity();
 constexpr double kHalfSqrt2 = 0.70710678118654752;  // 1 / sqrt(2)
 constexpr double kSqrt2OverPi = 0.79788456080286536;
 constexpr double kGeluCubic = 0.044715;
@@ -205,8 +203,7 @@ void from_product(Rewriter& rewriter, size_t index) {
 }
 
 void rewrite_as_range(Rewriter& rewriter, size_t index, double low, double high, ValueId x) {
-  if (low == 0 && high == kRecogniseActivationInfinity)
-    return rewrite_as_step(rewriter, index, PostOp::function("relu"), x);
+  if (low == 0 && high == kInfinity) return rewrite_as_step(rewriter, index, PostOp::function("relu"), x);
   if (low == 0 && high == 6) return rewrite_as_step(rewriter, index, PostOp::function("relu6"), x);
   rewrite_as_step(rewriter, index, PostOp::function("clip", {low, high}), x);
 }
@@ -224,8 +221,7 @@ void from_binary(Rewriter& rewriter, size_t index) {
     const ValueId x = rewriter.input(node, k);
     if (!number || std::isnan(*number) || rewriter.shape(x) != rewriter.shape(node.outputs[0])) continue;
     if (!power)
-      return rewrite_as_range(rewriter, index, maximum ? *number : -kRecogniseActivationInfinity,
-                              maximum ? kRecogniseActivationInfinity : *number, x);
+      return rewrite_as_range(rewriter, index, maximum ? *number : -kInfinity, maximum ? kInfinity : *number, x);
     if (k == 0 && *number == 2) return rewrite_as_step(rewriter, index, PostOp::function("square"), x);
   }
 }
@@ -243,8 +239,7 @@ void from_range(Rewriter& rewriter, size_t index) {
     const auto limit = [&](double value) { return std::min(std::max(value, range->first), range->second); };
     rewrite_as_range(rewriter, index, limit(inner->first), limit(inner->second),
                      rewriter.input(rewriter.node(size_t(before)), 0));
-  } else if (!function.parameters.empty() && range->first == 0 &&
-             (range->second == kRecogniseActivationInfinity || range->second == 6)) {
+  } else if (!function.parameters.empty() && range->first == 0 && (range->second == kInfinity || range->second == 6)) {
     // A clip: the others have no parameters.
     rewrite_as_range(rewriter, index, range->first, range->second, x);
   }

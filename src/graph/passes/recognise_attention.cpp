@@ -10,7 +10,6 @@
 // between the expand and the product.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "graph/passes/attention_mask.h"
 #include "graph/passes/combined_views.h"
@@ -57,7 +56,6 @@ Attributes swap_last(int rank) {
   return attributes;
 }
 
-constexpr double kRecogniseAttentionInfinity = std::numeric_limits<double>::infinity();
 // Added to a score of f32, a number below this leaves nothing of it.
 constexpr double kAbsorbing = -1e30;
 constexpr int kRecogniseAttentionMostTerms = 8;  // sums, choices and reshapes between the products
@@ -122,7 +120,7 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
       const ValueId mask = rewriter.input(rewriter.node(size_t(sum)), 1 - k);
       if (rewriter.shape(rest) != shape || rewriter.is_constant(rest)) continue;
       const size_t terms_before = terms.size(), views_before = views.size();
-      terms.push_back({mask, false, -kRecogniseAttentionInfinity, shape});
+      terms.push_back({mask, false, -kInfinity, shape});
       if (auto scores = find_scores(rewriter, rest, terms, views)) return scores;
       terms.resize(terms_before);
       views.resize(views_before);
@@ -288,7 +286,7 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   if (grouped && fine != used) return;
   ValueId mask = kNoValue;
   if (terms.size() == 1 && terms[0].scores == used && fine == used && !terms[0].inverted &&
-      terms[0].hidden == -kRecogniseAttentionInfinity)
+      terms[0].hidden == -kInfinity)
     mask = terms[0].mask;
   else if (!terms.empty())
     mask = joined_mask(rewriter, context, index, rewriter.desc(scores->q).dtype, terms, masks);

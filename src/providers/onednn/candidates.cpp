@@ -414,16 +414,13 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
       if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return false;
     }
     (binding.output ? candidate.outputs : candidate.inputs)[size_t(binding.index)] = desc;
-    arguments.push_back({binding.argument,
-                         binding.output ? Argument::Source::output : Argument::Source::input,
-                         binding.index,
-                         binding.offset,
-                         {clone(md).release(), Destroy()}});
+    arguments.push_back({binding.argument, binding.output ? Argument::Source::output : Argument::Source::input,
+                         binding.index, binding.offset, share(md)});
   }
   if (const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD)) {
     candidate.workspace_bytes = dnnl_memory_desc_get_size(md);
     if (candidate.workspace_bytes)
-      arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
+      arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, share(md)});
   }
   // What a primitive for training keeps for its gradient, which nobody reads here.
   const auto kept = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WORKSPACE);
@@ -431,8 +428,7 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     constexpr size_t kLine = 64;
     const size_t offset = (candidate.workspace_bytes + kLine - 1) / kLine * kLine;
     candidate.workspace_bytes = offset + dnnl_memory_desc_get_size(kept);
-    arguments.push_back(
-        {DNNL_ARG_WORKSPACE, Argument::Source::workspace, 0, offset, {clone(kept).release(), Destroy()}});
+    arguments.push_back({DNNL_ARG_WORKSPACE, Argument::Source::workspace, 0, offset, share(kept)});
   }
   if (step_)
     for (const auto& [index, desc] : step_->inputs) candidate.inputs[size_t(index)] = desc;
@@ -464,8 +460,7 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     const auto md = dnnl_primitive_desc_query_md(within.get(), dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
     if (md && dnnl_memory_desc_get_size(md)) {
       candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(md));
-      within_arguments.push_back(
-          {DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
+      within_arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, share(md)});
     }
   }
   if (step_) {
@@ -543,7 +538,7 @@ bool accept_dtypes(const Op& op, CandidateList& out, std::initializer_list<DType
 namespace {
 
 Argument argument(int id, Argument::Source source, int index, const_dnnl_memory_desc_t md) {
-  return {id, source, index, 0, {clone(md).release(), Destroy()}};
+  return {id, source, index, 0, share(md)};
 }
 
 }  // namespace

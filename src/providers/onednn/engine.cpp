@@ -194,6 +194,8 @@ MemoryDesc clone(const_dnnl_memory_desc_t md) {
   return MemoryDesc(copy);
 }
 
+SharedDesc share(const_dnnl_memory_desc_t md) { return {clone(md).release(), Destroy()}; }
+
 MemoryDesc to_md(const TensorDesc& desc) {
   const dnnl_data_type_t type = to_dnnl(desc.dtype);
   if (type == dnnl_data_type_undef) return nullptr;

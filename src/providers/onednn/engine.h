@@ -30,6 +30,7 @@ template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 using MemoryDesc = Owned<dnnl_memory_desc_t>;
 // Shared, because a candidate and all kernels prepared from it refer to the same description.
+using SharedDesc = std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>>;
 using PrimitiveDesc = std::shared_ptr<std::remove_pointer_t<dnnl_primitive_desc_t>>;
 
 // The process's CPU engine: immutable, used by all threads, never destroyed before exit.
@@ -79,6 +80,7 @@ MemoryDesc plain_md(dnnl_data_type_t type, const std::vector<int64_t>& sizes);
 // The layout is left to the implementation.
 MemoryDesc any_md(dnnl_data_type_t type, const std::vector<int64_t>& sizes);
 MemoryDesc clone(const_dnnl_memory_desc_t md);
+SharedDesc share(const_dnnl_memory_desc_t md);  // a copy for all that outlive who asked
 
 // Row-major strides of a shape.
 std::vector<int64_t> row_major(const std::vector<int64_t>& sizes);

@@ -28,7 +28,7 @@ struct Argument {
   Source source = Source::input;
   int index = 0;      // of the input or output
   size_t offset = 0;  // bytes from the start of the buffer; of kCopiedToOutput: how many to copy
-  std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> md;
+  SharedDesc md;
 };
 
 class PrimitiveKernel final : public Kernel {
@@ -49,7 +49,7 @@ class PrimitiveKernel final : public Kernel {
   int copied_input_ = -1;  // by kCopiedToOutput
   size_t copied_bytes_ = 0;
   // Set when the primitive needs more scratchpad than the candidate stated; each Execution then brings its own.
-  std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> own_scratchpad_;
+  SharedDesc own_scratchpad_;
   Owned<dnnl_primitive_t> primitive_;
 
   // The free Executions: one in `ready_`, which is all that a single thread needs, the rest in `free_`.

@@ -104,9 +104,6 @@ class QuantizedKernel final : public Kernel {
   PrimitiveKernel primitive_;
 };
 
-using QuantizedSharedDesc = std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>>;
-QuantizedSharedDesc share_quantized(const_dnnl_memory_desc_t md) { return {clone(md).release(), Destroy()}; }
-
 // Instruction sets without VNNI multiply u8 by s8 in pairs whose sums saturate at 16 bits: wrong results for large
 // values.  oneDNN offers implementations for them beside the others (and, where there is nothing newer, alone).
 bool has_vnni(std::string_view text) {
@@ -183,20 +180,20 @@ struct Question {
     candidate.efficiency = name.find("gemm") == std::string::npos && !plain ? 0.7 : 0.35;
 
     using Source = Argument::Source;
-    std::vector<Argument> arguments{{DNNL_ARG_SRC, Source::input, 0, 0, share_quantized(md(DNNL_ARG_SRC))},
-                                    {DNNL_ARG_WEIGHTS, Source::input, 1, 0, share_quantized(md(DNNL_ARG_WEIGHTS))},
-                                    {DNNL_ARG_DST, Source::output, 0, 0, share_quantized(md(DNNL_ARG_DST))}};
+    std::vector<Argument> arguments{{DNNL_ARG_SRC, Source::input, 0, 0, share(md(DNNL_ARG_SRC))},
+                                    {DNNL_ARG_WEIGHTS, Source::input, 1, 0, share(md(DNNL_ARG_WEIGHTS))},
+                                    {DNNL_ARG_DST, Source::output, 0, 0, share(md(DNNL_ARG_DST))}};
     const auto from_workspace = [&](bool needed, int argument, size_t offset, const MemoryDesc& desc) {
-      if (needed) arguments.push_back({argument, Source::workspace, 0, offset, share_quantized(desc.get())});
+      if (needed) arguments.push_back({argument, Source::workspace, 0, offset, share(desc.get())});
     };
     const MemoryDesc per_column = plain_md(dnnl_f32, {columns}), single = plain_md(dnnl_s32, {1});
     from_workspace(in.scaled(), DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, parameters.factors, per_column);
     if (in.bias >= 0)
-      arguments.push_back({DNNL_ARG_BIAS, Source::workspace, 0, parameters.bias, share_quantized(md(DNNL_ARG_BIAS))});
+      arguments.push_back({DNNL_ARG_BIAS, Source::workspace, 0, parameters.bias, share(md(DNNL_ARG_BIAS))});
     from_workspace(parameters.reals, DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, parameters.y_scale, plain_md(dnnl_f32, {1}));
     from_workspace(in.x_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, parameters.x_zero, single);
     from_workspace(in.y_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, parameters.y_zero, single);
-    if (scratch_bytes) arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share_quantized(scratchpad)});
+    if (scratch_bytes) arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(scratchpad)});
 
     const const_dnnl_memory_desc_t weight = md(DNNL_ARG_WEIGHTS);
     if (dnnl_memory_desc_equal(weight, plain_weight.get())) {
@@ -215,7 +212,7 @@ struct Question {
 
   // The primitive's own form: blocks, and sums of the weights behind them where zero points or signed x need those.
   void pack_weight(Candidate& candidate, const_dnnl_memory_desc_t wanted) const {
-    const QuantizedSharedDesc from = share_quantized(plain_weight.get()), to = share_quantized(wanted);
+    const SharedDesc from = share(plain_weight.get()), to = share(wanted);
     // No form is shared between ops: the descriptions of oneDNN have no text to compare.
     const std::string form = concat(candidate.implementation, ' ', x.str(), ' ', y.str(), ' ', op.str());
     candidate.packings.push_back(

@@ -13,9 +13,6 @@ namespace pl::onednn {
 namespace {
 
 enum Input { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeephole };
-using RecurrentSharedDesc = std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>>;
-RecurrentSharedDesc share_recurrent(const_dnnl_memory_desc_t md) { return {clone(md).release(), Destroy()}; }
-
 struct Sizes {
   int64_t steps, batch, features, hidden, directions, gates;
   bool batch_first;
@@ -41,7 +38,7 @@ int64_t onnx_gate(int64_t gates, int64_t gate) {
 // Weights (directions, gates * hidden, depth) in the form of `wanted`.
 Packing pack_weights(int input, const Sizes& s, int64_t depth, const std::string& form,
                      const_dnnl_memory_desc_t wanted) {
-  const RecurrentSharedDesc to = share_recurrent(wanted);
+  const SharedDesc to = share(wanted);
   return {input, form, dnnl_memory_desc_get_size(wanted), [s, depth, to](Buffer& source, Buffer& packed) {
             std::vector<float> ordered(size_t(s.directions * s.gates * s.hidden * depth));
             const int64_t gate = s.hidden * depth;
@@ -161,23 +158,20 @@ void list_recurrent(const Op& op, CandidateList& out) {
     if (lstm) candidate.outputs.push_back(op.out(2).with_layout(state_layout));
     candidate.efficiency = 0.3;
     using Source = Argument::Source;
-    std::vector<Argument> arguments{
-        {DNNL_ARG_SRC_LAYER, Source::input, kX, 0, share_recurrent(md(DNNL_ARG_SRC_LAYER))},
-        {DNNL_ARG_WEIGHTS_LAYER, Source::input, kW, 0, share_recurrent(md(DNNL_ARG_WEIGHTS_LAYER))},
-        {DNNL_ARG_WEIGHTS_ITER, Source::input, kR, 0, share_recurrent(md(DNNL_ARG_WEIGHTS_ITER))},
-        {DNNL_ARG_BIAS, Source::input, kBias, 0, share_recurrent(md(DNNL_ARG_BIAS))},
-        {DNNL_ARG_DST_LAYER, Source::output, 0, 0, share_recurrent(md(DNNL_ARG_DST_LAYER))},
-        {DNNL_ARG_DST_ITER, Source::output, 1, 0, share_recurrent(md(DNNL_ARG_DST_ITER))}};
-    if (lstm)
-      arguments.push_back({DNNL_ARG_DST_ITER_C, Source::output, 2, 0, share_recurrent(md(DNNL_ARG_DST_ITER_C))});
-    if (first)
-      arguments.push_back({DNNL_ARG_SRC_ITER, Source::input, kInitialH, 0, share_recurrent(md(DNNL_ARG_SRC_ITER))});
+    std::vector<Argument> arguments{{DNNL_ARG_SRC_LAYER, Source::input, kX, 0, share(md(DNNL_ARG_SRC_LAYER))},
+                                    {DNNL_ARG_WEIGHTS_LAYER, Source::input, kW, 0, share(md(DNNL_ARG_WEIGHTS_LAYER))},
+                                    {DNNL_ARG_WEIGHTS_ITER, Source::input, kR, 0, share(md(DNNL_ARG_WEIGHTS_ITER))},
+                                    {DNNL_ARG_BIAS, Source::input, kBias, 0, share(md(DNNL_ARG_BIAS))},
+                                    {DNNL_ARG_DST_LAYER, Source::output, 0, 0, share(md(DNNL_ARG_DST_LAYER))},
+                                    {DNNL_ARG_DST_ITER, Source::output, 1, 0, share(md(DNNL_ARG_DST_ITER))}};
+    if (lstm) arguments.push_back({DNNL_ARG_DST_ITER_C, Source::output, 2, 0, share(md(DNNL_ARG_DST_ITER_C))});
+    if (first) arguments.push_back({DNNL_ARG_SRC_ITER, Source::input, kInitialH, 0, share(md(DNNL_ARG_SRC_ITER))});
     if (first && lstm)
-      arguments.push_back({DNNL_ARG_SRC_ITER_C, Source::input, kInitialC, 0, share_recurrent(md(DNNL_ARG_SRC_ITER_C))});
+      arguments.push_back({DNNL_ARG_SRC_ITER_C, Source::input, kInitialC, 0, share(md(DNNL_ARG_SRC_ITER_C))});
     if (const auto scratchpad = md(DNNL_ARG_SCRATCHPAD)) {
       candidate.workspace_bytes = dnnl_memory_desc_get_size(scratchpad);
       if (candidate.workspace_bytes)
-        arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share_recurrent(scratchpad)});
+        arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(scratchpad)});
     }
     // No form is shared between ops: the descriptions of oneDNN have no text to compare.
     const std::string form = concat(info, ' ', op.str());

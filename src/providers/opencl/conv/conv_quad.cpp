@@ -38,8 +38,6 @@ const Tile kStarts[] = {{1, 2, 1}, {1, 4, 1}, {1, 7, 1}, {1, 8, 1}, {2, 2, 1}, {
                         {1, 2, 2}, {1, 4, 2}, {1, 7, 2}, {1, 8, 2}, {2, 2, 2}, {1, 4, 4}};
 constexpr size_t kConvQuadMostStarts = 3;
 
-int64_t divided_up_conv_quad(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 bool is_pointwise(const ConvTensors& t) {
   return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 && t.window.stride[1] == 1 &&
          t.window.stride[2] == 1 && t.src.dims[3] == t.dst.dims[3] && t.src.dims[4] == t.dst.dims[4];
@@ -96,8 +94,7 @@ double slowness(const OpenclDevice& device, const ConvTensors& t, const Tile& ti
   const double products = double(t.taps()) * channels * 4 * tile.sums();
   const double pixels = double(w.size[1]) * tile.height * double(columns_read(t, tile.width)) * channels;
   const double loads = pixels / (has_singles(t) ? 2 : 4) + double(t.taps()) * channels * tile.quads;
-  const int64_t tiles =
-      t.batch() * divided_up_conv_quad(t.dst.dims[3], tile.height) * divided_up_conv_quad(t.dst.dims[4], tile.width);
+  const int64_t tiles = t.batch() * divided_up(t.dst.dims[3], tile.height) * divided_up(t.dst.dims[4], tile.width);
   const double useful = double(t.pixels()) / double(tiles * tile.height * tile.width);
   const double items = double(tiles * t.out_channels()) / (4 * tile.quads);
   const double busy = std::min(1.0, items / (kItemsOfUnit * double(device.capabilities().compute_units)));
@@ -130,8 +127,8 @@ std::unique_ptr<Kernel> prepare_conv_quad(OpenclDevice& device, const Op& op, co
   Launch& launch = kernel->add(source, "conv_fwd_quad").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
   launch.scalar(t.window);
-  const auto across = size_t(divided_up_conv_quad(t.dst.dims[4], tile.width) * (t.out_channels() / (4 * tile.quads)));
-  const auto down = size_t(t.batch() * divided_up_conv_quad(t.dst.dims[3], tile.height));
+  const auto across = size_t(divided_up(t.dst.dims[4], tile.width) * (t.out_channels() / (4 * tile.quads)));
+  const auto down = size_t(t.batch() * divided_up(t.dst.dims[3], tile.height));
   // Windows of neighbouring rows share rows of the source.
   size_t rows = t.window.size[1] > 1 ? kRowsOfWindows : 1;
   while (rows < kWorkGroup / 32 && kWorkGroup / rows / 2 >= across) rows *= 2;

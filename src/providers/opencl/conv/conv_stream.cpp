@@ -25,17 +25,13 @@ PL_TUNING_FAMILY(family_conv_stream);
 // As many stages as the local memory of a unit has room for.  Narrower tiles were never the fastest.
 constexpr int kTiles[][2] = {{128, 6}, {160, 6}, {192, 5}, {208, 5}, {224, 5}, {256, 4}};
 
-int64_t divided_up_conv_stream(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 struct Product {
   int64_t rows, columns, steps;
   explicit Product(const ConvTensors& t)
       : rows(t.pixels()),
         columns(t.out_channels()),
-        steps(t.taps() * divided_up_conv_stream(t.src.padded(1) * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
-  int64_t tiles(int width) const {
-    return divided_up_conv_stream(rows, kRows) * divided_up_conv_stream(columns, width);
-  }
+        steps(t.taps() * divided_up(t.src.padded(1) * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
+  int64_t tiles(int width) const { return divided_up(rows, kRows) * divided_up(columns, width); }
 };
 
 // Part of the units' rate that tiles of `width` columns reach; see wgmma_efficiency in mma.cpp, to which it is
@@ -51,7 +47,7 @@ double efficiency_conv_stream(const Product& product, int width, const OpenclDev
   const auto units = int64_t(std::max(1, int(device.capabilities().compute_units)));
   const double part = double(width) / 256;
   const double tile = double(product.steps) * (kStep * part + kWait) + kFinish * part;
-  const double busy = double(divided_up_conv_stream(product.tiles(width), units)) * tile + kFirst;
+  const double busy = double(divided_up(product.tiles(width), units)) * tile + kFirst;
   if (busy_ms) *busy_ms = 1e-3 * busy;
   const double wanted = double(product.rows) * double(product.columns) / (kRows * 256);
   return kBlock * wanted * double(product.steps) / double(units) / busy / kReached;

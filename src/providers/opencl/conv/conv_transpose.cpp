@@ -20,8 +20,6 @@ constexpr double kTermMs = 3e-4;     // a work-item's wait for two numbers that 
 constexpr size_t kMostOfPhases = 3;  // ways to multiply that are tried where there are several phases
 constexpr int64_t kMostPhases = 64;
 
-int64_t divided_up_conv_transpose(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 // Of one residue of output positions along one axis.
 struct AxisPhase {
   int64_t first = 0, count = 1;  // output positions: first, first + stride, ...
@@ -36,9 +34,9 @@ std::vector<AxisPhase> phases_of(const Window& w) {
   for (int64_t tap = 0; tap < w.stride; ++tap) {
     AxisPhase phase;
     phase.tap = tap;
-    phase.taps = tap < w.kernel ? divided_up_conv_transpose(w.kernel - tap, w.stride) : 0;
+    phase.taps = tap < w.kernel ? divided_up(w.kernel - tap, w.stride) : 0;
     phase.first = ((tap - w.begin) % w.stride + w.stride) % w.stride;
-    phase.count = phase.first < w.out ? divided_up_conv_transpose(w.out - phase.first, w.stride) : 0;
+    phase.count = phase.first < w.out ? divided_up(w.out - phase.first, w.stride) : 0;
     phase.dilation = w.stride == 1 ? w.dilation : 1;
     phase.begin = (phase.taps - 1) * phase.dilation - (phase.first + w.begin - tap) / w.stride;
     phases.push_back(phase);
@@ -115,7 +113,7 @@ std::optional<Phases> phases_of(const Op& op) {
   out.window = window_argument(op);
   out.groups = op.attributes[attr::groups];
   out.ic = op.in(0).shape[1] / out.groups;
-  out.ic_padded = divided_up_conv_transpose(out.ic, piece) * piece;
+  out.ic_padded = divided_up(out.ic, piece) * piece;
   out.oc = op.out().shape[1];
   out.taps = taps;
   out.round = dtype == DType::f32 && op.math != Math::fp32;
@@ -468,10 +466,9 @@ std::unique_ptr<Kernel> prepare_depthwise_conv_transpose(OpenclDevice& device, c
   t.epilogue.pass(launch);
   launch.scalar(t.window);
   const int64_t places = t.dst.dims[0] * t.dst.dims[3] * t.dst.dims[4];
-  const int64_t groups = divided_up_conv_transpose(places, int64_t(lanes) * kDepthwisePositions);
+  const int64_t groups = divided_up(places, int64_t(lanes) * kDepthwisePositions);
   const int64_t vectors = t.dst.dims[1] / tile.vector;
-  launch.global(
-      {size_t(divided_up_conv_transpose(vectors, int64_t(tile.across))) * tile.across, size_t(groups) * lanes});
+  launch.global({size_t(divided_up(vectors, int64_t(tile.across))) * tile.across, size_t(groups) * lanes});
   launch.local({tile.across, lanes});
   return kernel;
 }

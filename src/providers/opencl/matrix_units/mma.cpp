@@ -112,8 +112,6 @@ constexpr int64_t kMostProducts = 65535;  // work-groups along the second dimens
 constexpr int64_t kLeastSteps = 8;        // of a part: fewer do not hide how long the first copies take
 constexpr int kMostPlaces = 16;  // of rows in the left factors' tensor that a work-item keeps: four registers each
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 }  // namespace
 
 int MmaProblem::left_bytes() const {

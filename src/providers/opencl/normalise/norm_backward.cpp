@@ -13,8 +13,6 @@ namespace {
 constexpr int64_t kGroup = 256, kMostAcross = 32;                         // work-items
 constexpr int64_t kGroupsOfUnit = 4, kLeastTerms = 8, kMostTerms = 2048;  // terms: of a work-item's sums
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 struct NormRows {
   bool per_channel, centred;
   int64_t size = 1, rows, groups = 1, positions = 1, weights = 1;
