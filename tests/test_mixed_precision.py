@@ -166,6 +166,22 @@ def test_gradients_that_meet_stay_narrow(opencl_device: str) -> None:
     assert len(told) <= 1, "\n".join(told)
 
 
+def test_views_of_the_forward_pass_stay_narrow(opencl_device: str) -> None:
+    """Gradients of weights read rows of what the forward pass made: nothing of that is widened for them."""
+    rng = np.random.default_rng(9)
+    graph = pl.Graph()
+    y = graph.input("x", (3, 5, 16))
+    for i in range(3):
+        y = graph.gelu(graph.linear(y, graph.parameter(f"weight{i}", rng.standard_normal((16, 16)).astype("f4") * 0.2)))
+    loss = graph.sum(graph.square(y)) * 0.5
+    graph.output(loss, "loss")
+    pl.training.sgd(graph, loss, lr=0.01)
+    plan = pl.compile(graph, device=opencl_device, math="fp16", tune="off")
+    casts = [line for line in plan.graph().splitlines() if " = cast(" in line]
+    # The images, three weights, and the result and its gradient around the loss.
+    assert len(casts) <= 7, "\n".join(casts)
+
+
 def test_scales_are_saved_and_restored(tmp_path: Path, device: str) -> None:
     def compiled() -> pl.Plan:
         return pl.compile(

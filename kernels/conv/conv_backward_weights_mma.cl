@@ -112,12 +112,11 @@
     {                                                                                                                  \
         const tiles_place stage_ = AT_SLOT(all_tiles, (to)*TILE_SLOTS);                                                \
         _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) if (IS_LEFT(j))                                         \
-            COPY_LEFT(AT_SLOT(stage_, LEFT_TERM(j) * LEFT_PITCH + LEFT_COLUMN(j) / LEFT_PARTS),                        \
+            COPY_LEFT(AT_SLOT(stage_, LEFT_SLOT(LEFT_TERM(j), LEFT_COLUMN(j) / LEFT_PARTS)),                           \
                       LEFT_COLUMN(j) % LEFT_PARTS, grad + (GRAD_BASE + (term + LEFT_TERM(j)) * rows + LEFT_AT(j)),     \
                       LEFT_AT(j) < rows && term + LEFT_TERM(j) < terms ? LEFT_BYTES : 0);                              \
         _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) if (IS_RIGHT(j))                                       \
-            COPY_LEFT(AT_SLOT(stage_, TILE_K * LEFT_PITCH + RIGHT_TERM(j) * RIGHT_PITCH +                              \
-                                          RIGHT_COLUMN(j) / LEFT_PARTS),                                               \
+            COPY_LEFT(AT_SLOT(stage_, RIGHT_SLOT(RIGHT_TERM(j), RIGHT_COLUMN(j) / LEFT_PARTS)),                        \
                       RIGHT_COLUMN(j) % LEFT_PARTS, src + (SRC_BASE + RIGHT_FROM(j)),                                  \
                       RIGHT_THERE(j) ? LEFT_BYTES : 0);                                                                \
         term += TILE_K;                                                                                                \

@@ -182,7 +182,8 @@ bool is_small(const Graph& graph, const Node& node) {
 
 // By node of a program that trains, whether it computes in f32: updates, and what lies between the last product of the
 // forward pass and the first one of the backward pass, which are the loss and its gradient.  So do small nodes between
-// the backward pass and updates: norms of gradients, their sums of squares.
+// the backward pass and updates: norms of gradients, their sums of squares.  Views of what the forward pass made in
+// half precision, and for products of what it was given, are no part of the loss's gradient.
 std::vector<bool> exact_nodes(const Graph& graph) {
   const std::vector<Phase> phases = phases_of(graph);
   std::vector<bool> exact(graph.nodes().size(), false);
@@ -208,14 +209,22 @@ std::vector<bool> exact_nodes(const Graph& graph) {
       if (to_product && id != kNoValue) before_product[size_t(id)] = true;
   }
   std::vector<bool> follows(graph.values().size(), false);  // from a product of the backward pass
+  std::vector<bool> half(graph.values().size(),
+                         false);  // made by the forward pass in half precision, or a view of such
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(i);
     if (phases[i] == Phase::update) exact[i] = true;
+    if (phases[i] == Phase::forward)
+      for (ValueId id : node.outputs) half[size_t(id)] = !exact[i];
     if (phases[i] != Phase::backward) continue;
+    const auto is_narrow = [&](ValueId id) {
+      return half[size_t(id)] || (graph.value(id).node < 0 && before_product[size_t(node.outputs[0])]);
+    };
+    const bool views = node.schema->view && is_narrow(node.inputs[0]);
     bool from_product = node.schema->products;
     for (ValueId id : node.inputs) from_product = from_product || (id != kNoValue && follows[size_t(id)]);
-    exact[i] = exact[i] || !from_product;
-    for (ValueId id : node.outputs) follows[size_t(id)] = from_product;
+    exact[i] = exact[i] || !(from_product || views);
+    for (ValueId id : node.outputs) follows[size_t(id)] = from_product, half[size_t(id)] = views;
   }
   return exact;
 }

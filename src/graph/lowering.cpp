@@ -17,7 +17,7 @@ class Beginning final : public Kernel {
   explicit Beginning(std::shared_ptr<Kernel> whole)
       : whole_(std::move(whole)), begins_(dynamic_cast<EndsLater&>(*whole_)) {}
   void run(const KernelArguments& arguments) override {
-    begins_.begin({arguments.inputs, arguments.outputs, arguments.outputs[0]});
+    begins_.begin(arguments.with(arguments.inputs, arguments.outputs, arguments.outputs[0]));
   }
 
  private:

@@ -52,10 +52,10 @@ std::vector<Pass> first_passes(Device* device) {
 
 const std::vector<Pass>& training_passes() {
   static const std::vector<Pass> list = {
-      passes::remove_identity(),      passes::fold_constants(), passes::merge_equal(),
-      passes::merge_views(),          passes::nest_concats(),   passes::recognise_channel_shuffle(),
-      passes::recognise_activation(), passes::recognise_norm(), passes::recognise_rotary(),
-      passes::recognise_attention(),
+      passes::remove_identity(),      passes::fold_constants(),  passes::merge_equal(),
+      passes::merge_views(),          passes::nest_concats(),    passes::recognise_channel_shuffle(),
+      passes::recognise_activation(), passes::recognise_norm(),  passes::recognise_rotary(),
+      passes::recognise_attention(),  passes::fuse_parameters(), passes::move_views(),
   };
   return list;
 }

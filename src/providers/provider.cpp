@@ -104,7 +104,7 @@ std::function<void(Buffer&, Buffer&)> packed_by(std::function<std::unique_ptr<Ke
     }
     Buffer* const inputs[] = {&source};
     Buffer* const outputs[] = {&packed};
-    kernel->run({inputs, outputs, nullptr});
+    kernel->run({inputs, outputs, nullptr, true});
   };
 }
 

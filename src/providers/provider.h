@@ -28,6 +28,14 @@ struct KernelArguments {
   // The caller has work of its own to go on with, so that handing the kernel over to a driver may be left to another
   // thread: eager calls, and plans that are told so (PlanOptions::submit_later).
   bool later = false;
+
+  // The same call of another kernel that takes a part in it.
+  KernelArguments with(Buffer* const* other_inputs, Buffer* const* other_outputs, Buffer* other_workspace) const {
+    return {other_inputs, other_outputs, other_workspace, later};
+  }
+  KernelArguments with(Buffer* const* other_inputs, Buffer* const* other_outputs) const {
+    return with(other_inputs, other_outputs, workspace);
+  }
 };
 
 // A prepared op: runs any number of times, from any number of threads at once.

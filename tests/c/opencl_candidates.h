@@ -1,7 +1,7 @@
 // For tests of one op kind of the OpenCL provider: runs every candidate on every OpenCL device here, and on host
 // memory where a device shares it, and compares with a reference in double precision.  Checks besides: padding of
-// outputs is zero, nothing is written behind them, a second run gives the same bits, and so does one with the result
-// where an input lies, if the candidate may write there.
+// outputs is zero, nothing is written behind them, a second run gives the same bits, whose launches are left to the
+// device's thread, and so does one with the result where an input lies, if the candidate may write there.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "check.h"
+#include "launches_here.h"
 #include "ops/post_ops.h"
 #include "packings.h"
 #include "providers/opencl/runtime/loader.h"
@@ -244,7 +245,12 @@ class Candidates {
     for (int repeat = 0; repeat < 2; ++repeat) {
       const std::vector<unsigned char> poison(guarded, static_cast<unsigned char>(repeat ? 0x7f : 0xff));
       device.write(*dst, 0, poison.data(), guarded);
-      kernel->run({in.data(), &target, workspace.get()});
+      opencl::OpenclDevice* const own = repeat ? opencl::as_opencl(device) : nullptr;
+      const KernelArguments arguments{in.data(), &target, workspace.get()};
+      if (!own)
+        kernel->run(arguments);
+      else if (const int here = run_later(*own, *kernel, arguments))
+        give_up(concat(here, " launches were not left to the device's thread"));
       device.read(*dst, 0, result.data(), guarded);
       for (size_t i = size; i < guarded; ++i)
         if (result[i] != poison[i]) give_up("wrote behind the output");

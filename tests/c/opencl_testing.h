@@ -3,6 +3,7 @@
 #pragma once
 
 #include "host_testing.h"
+#include "launches_here.h"
 #include "packings.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/opencl_provider.h"
@@ -128,7 +129,14 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
         testing::check_prepared_packings(*target.device, candidate, in, what);
         packed = pack_inputs(*target.device, candidate, in);
         kernel = candidate.prepare();
-        for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), out.data(), workspace.get()});
+        const KernelArguments arguments{in.data(), out.data(), workspace.get()};
+        kernel->run(arguments);
+        if (opencl::OpenclDevice* const own = opencl::as_opencl(*target.device)) {
+          const int here = testing::run_later(*own, *kernel, arguments);
+          require(here == 0, Code::internal, here, " launches were not left to the device's thread");
+        } else {
+          kernel->run(arguments);
+        }
         check_end_later(*target.device, *kernel, candidate, in, out, workspace.get(), what);
       } catch (const Error& error) {
         std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());

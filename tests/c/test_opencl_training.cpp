@@ -263,13 +263,17 @@ TEST("convolutions_by_weights_channels_last") {
   run({"conv2d_backward_weights", "kernel_size=3 padding=1", {{2, 26, 5, 4}, {2, 74, 5, 4}}});
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=3", {{2, 18, 5, 4}, {2, 30, 5, 4}}});
   run({"conv2d_backward_weights", "kernel_size=1", {{2, 33, 5, 4}, {2, 7, 5, 4}}});
+  opencl::wgmma_tiles_in_plain = true;
+  run({"conv2d_backward_weights", "kernel_size=1", {{5, 152, 17, 9}, {5, 136, 17, 9}}}, {DType::f16});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=2", {{2, 136, 6, 5}, {2, 264, 6, 5}}}, {DType::bf16});
+  opencl::wgmma_tiles_in_plain = false;
   more_lists() = {};
   const auto ran = [](const char* part) {
     return std::any_of(seen.begin(), seen.end(), [&](const std::string& name) {
       return name.rfind("conv_backward_weights_mma", 0) == 0 && name.find(part) != std::string::npos;
     });
   };
-  CHECK(ran("[64x64") && ran("parts=") && ran("bytes=8") && ran("bytes=4"));
+  CHECK(ran("[64x64") && ran("parts=") && ran("bytes=8") && ran("bytes=4") && ran("wgmma"));
 }
 TEST("convolutions_by_input") {
   seen.clear();

@@ -1,4 +1,5 @@
 // fuse_bias: products with constant matrices become linear ops, and constants added to their results biases.
+// fuse_parameters: the same of parameters, before gradients are taken.
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
@@ -24,6 +25,23 @@ void as_linear(Rewriter& rewriter, size_t index) {
     inputs[kWeight] = rewriter.add_constant(rewriter.graph().value(b).name + ".transposed", weight);
   }
   rewriter.rewrite(index, "linear", attributes, inputs);
+}
+
+// matmul(a, parameter) is linear with the parameter transposed.
+void parameter_as_linear(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const ValueId b = rewriter.input(node, 1);
+  if (!rewriter.is_parameter(b) || rewriter.shape(b).size() != 2 || rewriter.shape(node.outputs[0]).size() < 2) return;
+  const Op op = rewriter.op(index);
+  if (op.attributes[attr::transpose_a]) return;
+  Attributes attributes;
+  set_post_ops(attributes, rewriter.post_ops(index));
+  const std::string name = node.name;
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  if (!op.attributes[attr::transpose_b])
+    inputs[kWeight] =
+        rewriter.insert(index, "permute", Attributes{{attr::dims, std::vector<int64_t>{1, 0}}}, {b}, name + ".weight");
+  rewriter.rewrite(index, "linear", attributes, inputs, name);
 }
 
 // product + constant, constant + product, product - constant.
@@ -77,7 +95,21 @@ int run_fuse_bias(Graph& graph, Context& context) {
   });
 }
 
+int run_fuse_parameters(Graph& graph, Context&) {
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+    if (is_matrix_product(rewriter.node(index))) return parameter_as_linear(rewriter, index);
+    add_parameter(rewriter, index);
+  });
+}
+
 }  // namespace
+
+Pass fuse_parameters() {
+  return {"fuse_parameters",
+          "Turns matmul with a parameter into linear, and parameters added to results along the last dimension into "
+          "biases.  A result changes by a rounding of its dtype.",
+          run_fuse_parameters};
+}
 
 Pass fuse_bias() {
   return {"fuse_bias",

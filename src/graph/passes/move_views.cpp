@@ -1,5 +1,6 @@
 // move_views: arithmetic moves before a view of a product's result, so that the product can take it in; views of rows
-// move behind ops that work on rows, where they meet and cancel.
+// move behind ops that work on rows, where they meet and cancel; a turned
+// product of matrices is one of both turned, and matmul reads turned factors so.
 #include <algorithm>
 
 #include "graph/passes/combined_views.h"
@@ -229,6 +230,47 @@ void as_slices(Rewriter& rewriter, size_t index) {
   }
 }
 
+// A product of two matrices, turned, is the product of both turned in the other order: as the gradient of a parameter
+// that is read turned.
+void turn_product(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const ValueId y = rewriter.input(node, 0);
+  const int made = rewriter.maker(y);
+  if (made < 0 || rewriter.uses(y) != 1 || rewriter.shape(y).size() != 2) return;
+  const Node& product = rewriter.node(size_t(made));
+  if (!is_matrix_product(product) || !rewriter.post_ops(size_t(made)).empty()) return;
+  const std::vector<ValueId> inputs = rewriter.inputs(product);
+  const auto is_matrix = [&](ValueId id) { return rewriter.shape(id).size() == 2; };
+  if (!is_matrix(inputs[0]) || !is_matrix(inputs[1]) || (inputs.size() > kBias && inputs[kBias] != kNoValue)) return;
+  if (rewriter.op(index).attributes[attr::dims] != std::vector<int64_t>{1, 0}) return;
+  const Op op = rewriter.op(size_t(made));
+  Attributes attributes{{attr::transpose_a, !op.attributes[attr::transpose_b]},
+                        {attr::transpose_b, !op.attributes[attr::transpose_a]}};
+  const std::string name = product.name;
+  rewriter.rewrite(index, "matmul", attributes, {inputs[1], inputs[0]}, name);
+}
+
+// A factor whose last two dimensions are exchanged is read turned.
+void read_turned(Rewriter& rewriter, size_t index) {
+  const Op op = rewriter.op(index);
+  for (size_t k : {0, 1}) {
+    const int made = rewriter.maker(rewriter.input(rewriter.node(index), k));
+    if (made < 0 || !is_permute(rewriter.node(size_t(made)))) continue;
+    std::vector<int64_t> dims = rewriter.op(size_t(made)).attributes[attr::dims];
+    const size_t rank = dims.size();
+    if (rank < 2) continue;
+    std::swap(dims[rank - 1], dims[rank - 2]);
+    if (!std::is_sorted(dims.begin(), dims.end())) continue;
+    const auto& key = k == 0 ? attr::transpose_a : attr::transpose_b;
+    Attributes attributes = rewriter.node(index).attributes;
+    attributes.set(key, !op.attributes[key]);
+    std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(index));
+    inputs[k] = rewriter.input(rewriter.node(size_t(made)), 0);
+    const std::string name = rewriter.node(index).name;
+    return rewriter.rewrite(index, "matmul", attributes, inputs, name);
+  }
+}
+
 int run_move_views(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     const Node& node = rewriter.node(index);
@@ -236,6 +278,10 @@ int run_move_views(Graph& graph, Context&) {
       before_binary(rewriter, index);
     } else if (applies_function(node)) {
       before_unary(rewriter, index);
+    } else if (is_permute(node)) {
+      turn_product(rewriter, index);
+    } else if (is_matrix_product(node)) {
+      read_turned(rewriter, index);
     } else if (is_slice(node)) {
       behind_slice(rewriter, index);
     } else if (is_split(node)) {
@@ -252,7 +298,7 @@ Pass move_views() {
   return {"move_views",
           "Moves arithmetic and activations before the view of a product's result, permutations of rows behind linear "
           "and layer_norm, and slices and splits of linear's channels before views, so that other passes find "
-          "neighbours.  Exact.",
+          "neighbours; a turned product of matrices is one of both turned, and matmul reads turned factors so.  Exact.",
           run_move_views};
 }
 

@@ -11,6 +11,7 @@ Pass fold_constants();
 Pass fold_pad();
 Pass fold_scale();
 Pass fuse_bias();
+Pass fuse_parameters();
 Pass fuse_interleave();
 Pass fuse_longer_post_ops(Device* device);  // null: for its name alone
 Pass fuse_norm_limits();

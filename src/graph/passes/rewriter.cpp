@@ -46,6 +46,11 @@ int Rewriter::maker(ValueId id) const {
 
 bool Rewriter::is_given(ValueId id) const { return id != kNoValue && graph_.value(id).node == -1; }
 
+bool Rewriter::is_parameter(ValueId id) const {
+  const auto& kept = graph_.kept();
+  return std::any_of(kept.begin(), kept.end(), [&](const KeptValue& one) { return one.parameter && one.value == id; });
+}
+
 int Rewriter::sole_maker(ValueId id) const { return id != kNoValue && uses(id) == 1 ? maker(id) : -1; }
 
 void Rewriter::use(ValueId id) {

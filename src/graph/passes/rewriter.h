@@ -36,6 +36,7 @@ class Rewriter {
   std::vector<TensorDesc> plain_descs(const std::vector<ValueId>& ids) const;
   bool is_constant(ValueId id) const { return graph_.is_constant(id); }
   bool is_given(ValueId id) const;  // a constant, or an input of the graph, as parameters are
+  bool is_parameter(ValueId id) const;
   const Tensor& constant(ValueId id) const { return *graph_.value(id).constant; }
   // The number that a constant of one element holds.
   std::optional<double> number(ValueId id) const;

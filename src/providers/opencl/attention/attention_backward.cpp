@@ -181,11 +181,12 @@ std::unique_ptr<Kernel> prepare_mma(OpenclDevice& device, const Op& op, const Ca
   return kernel;
 }
 
-// All tensors of heads in one layout.
+// All tensors of heads in one layout; what is read may be parts of larger ones, as queries, keys and values of one
+// product are.
 Candidate base_candidate(const Op& op, const Gradients& sizes, bool swapped) {
   Candidate base = make_candidate(op, "");
   const Layout layout = heads_layout(op.in(kQ).rank(), swapped);
-  for (size_t i = 0; i < 4; ++i) base.inputs[i] = op.in(int(i)).with_layout(layout);
+  for (size_t i = 0; i < 4; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
   if (op.has(kMask)) base.inputs[kMask] = op.in(kMask).with_layout(Layout::plain(op.in(kMask).rank()));
   for (size_t i = 0; i < 3; ++i) base.outputs[i] = op.out(int(i)).with_layout(layout);
   base.workspace_bytes = sizes.stats_bytes();

@@ -117,7 +117,7 @@ void list_conv_backward_weights_mma(const Op& op, OpenclDevice& device, Candidat
 namespace {
 
 std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const Candidate& candidate,
-                                       const MmaProblem& problem, const MmaPlan& plan) {
+                                       const MmaProblem& problem, const MmaPlan& plan, int x, int grad_input) {
   const WindowArgument window = window_of_weights(op);
   const Addressing src = with_three_spatial(candidate.inputs[0]), grad = with_three_spatial(candidate.inputs[1]);
   const Addressing dst = with_three_spatial(candidate.outputs[0]);
@@ -130,7 +130,7 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
   source.define("DEPTH", deep ? 1 : 0);
   const auto add = [&](KernelList& kernel) {
     Launch& launch = kernel.add(source, "conv_backward_weights_mma");
-    launch.input(0, "SRC").input(1, "GRAD").output(0, "DST").scalar(window);
+    launch.input(x, "SRC").input(grad_input, "GRAD").output(0, "DST").scalar(window);
     if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
     plan.size(launch, problem);
   };
@@ -151,6 +151,10 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
 }  // namespace
 
 void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, CandidateList& out) {
+  add_conv_backward_weights_turned(op, device, 0, 1, out);
+}
+
+void add_conv_backward_weights_turned(const Op& op, OpenclDevice& device, int x, int grad, CandidateList& out) {
   const int rank = op.in(0).rank();
   MmaProblem problem;
   problem.dtype = op.in(0).dtype;
@@ -170,7 +174,9 @@ void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, Candi
     candidate.efficiency = plan.efficiency;
     candidate.busy_ms = plan.whole_ms / plan.efficiency;
     candidate.workspace_bytes = plan.parts_bytes(problem);
-    candidate.prepare = [&device, op, base, problem, plan] { return prepare_turned(device, op, base, problem, plan); };
+    candidate.prepare = [&device, op, base, problem, plan, x, grad] {
+      return prepare_turned(device, op, base, problem, plan, x, grad);
+    };
     out.add(std::move(candidate));
   }
 }

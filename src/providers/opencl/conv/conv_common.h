@@ -50,6 +50,13 @@ struct ConvTensors {
 // since tuned values differ with it: "window-channels", "pointwise-columns".
 ShapeClass shape_class(const ConvTensors& t);
 
+// The inputs of a call, in whose workspace its weights lie in the form that is wanted.
+inline std::vector<Buffer*> weights_from_workspace(const KernelArguments& arguments, size_t count) {
+  std::vector<Buffer*> inputs(arguments.inputs, arguments.inputs + count);
+  inputs[1] = arguments.workspace;
+  return inputs;
+}
+
 // True if dst's padding, if it has any, is of channels only: what kernels that do not walk memory can fill.
 bool pads_channels_only(const Addressing& addressing);
 
@@ -87,6 +94,8 @@ void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);  
 void list_conv_transpose_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_backward_weights_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, CandidateList& out);  // channels last
+// The same where x and grad are these inputs of the call.
+void add_conv_backward_weights_turned(const Op& op, OpenclDevice& device, int x, int grad, CandidateList& out);
 
 // Adds a candidate like `base` for each tile worth trying, whose tensors are `t`.
 void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,

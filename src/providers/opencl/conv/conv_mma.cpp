@@ -62,10 +62,7 @@ class RoundingKernel : public Kernel {
   RoundingKernel(OpenclDevice& device, std::unique_ptr<Kernel> product) : round(device), product_(std::move(product)) {}
   void run(const KernelArguments& arguments) override {
     round.run(arguments);
-    Buffer* inputs[8] = {};
-    for (size_t i = 0; i < count; ++i) inputs[i] = arguments.inputs[i];
-    inputs[1] = arguments.workspace;
-    product_->run({inputs, arguments.outputs, arguments.workspace});
+    product_->run(arguments.with(weights_from_workspace(arguments, count).data(), arguments.outputs));
   }
   KernelList round;
   size_t count = 0;  // inputs of the op

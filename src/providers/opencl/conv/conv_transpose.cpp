@@ -204,22 +204,14 @@ void add_turn(KernelList& kernel, const Phases& phases, const TensorDesc& weight
   launch.local({size_t(std::min<int64_t>(64, phases.ic_padded)), 1, 1});
 }
 
-// Those of the op for a convolution, with turned weights in the workspace or not.
-struct Inputs {
-  Inputs(const KernelArguments& arguments, size_t count, bool turned) {
-    for (size_t i = 0; i < count; ++i) list[i] = arguments.inputs[i];
-    if (turned) list[1] = arguments.workspace;
-  }
-  Buffer* list[4] = {};
-};
-
 class PhasesKernel : public Kernel {
  public:
   explicit PhasesKernel(OpenclDevice& device) : turn(device), empty(device) {}
   void run(const KernelArguments& arguments) override {
     if (turns) turn.run(arguments);
-    const Inputs inputs(arguments, count, turns);
-    for (const auto& product : products) product->run({inputs.list, arguments.outputs, arguments.workspace});
+    const std::vector<Buffer*> turned = turns ? weights_from_workspace(arguments, count) : std::vector<Buffer*>();
+    const KernelArguments each = arguments.with(turns ? turned.data() : arguments.inputs, arguments.outputs);
+    for (const auto& product : products) product->run(each);
     empty.run(arguments);
   }
   KernelList turn, empty;
@@ -372,7 +364,7 @@ class TurnedKernel : public Kernel {
       : turn(device), convolution_(std::move(convolution)) {}
   void run(const KernelArguments& arguments) override {
     turn.run(arguments);
-    convolution_->run({Inputs(arguments, count, true).list, arguments.outputs, nullptr});
+    convolution_->run(arguments.with(weights_from_workspace(arguments, count).data(), arguments.outputs));
   }
   KernelList turn;
   size_t count = 0;  // inputs of the op

@@ -82,7 +82,7 @@ class WinogradKernel : public Kernel {
     input.run(arguments);
     Buffer* const inputs[] = {arguments.workspace, makes_weights_ ? arguments.workspace : arguments.inputs[1]};
     Buffer* const outputs[] = {arguments.workspace};
-    product_->run({inputs, outputs, arguments.workspace});
+    product_->run(arguments.with(inputs, outputs));
     output.run(arguments);
   }
   KernelList weights, input, output;

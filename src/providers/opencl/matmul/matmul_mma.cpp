@@ -77,12 +77,39 @@ bool in_small_pieces(DType dtype, int64_t terms) {
 
 void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out);
 
+// Both matrices with their terms outermost, as they lie: the gradient of a linear layer by its weights, which is that of
+// a convolution over as many positions, of one of them each.
+void add_turned_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc &a = op.in(0), &b = op.in(1);
+  if (a.rank() != 2 || b.rank() != 2 || !op.attributes[attr::transpose_a] || op.attributes[attr::transpose_b] ||
+      op.has(2) || !post_ops_of(op).empty() || op.out().elements() == 0 || a.shape[0] == 0)
+    return;
+  const auto as_image = [](const TensorDesc& rows) {
+    return TensorDesc::dense(rows.dtype, {1, rows.shape[1], rows.shape[0]});
+  };
+  Op gradient = make_op(*find_schema("conv1d_backward_weights"),
+                        Attributes{{attr::kernel_size, std::vector<int64_t>{1}}}, {as_image(b), as_image(a)});
+  gradient.math = op.math;
+  const std::string name = "conv_backward_weights_mma";
+  CandidateList list;
+  list.whole_space = out.whole_space;
+  add_conv_backward_weights_turned(gradient, device, 1, 0, list);
+  for (Candidate& candidate : list.candidates) {
+    candidate.implementation = "matmul_turned_mma" + candidate.implementation.substr(name.size());
+    candidate.inputs = {a.with_layout(Layout::plain(2)), b.with_layout(Layout::plain(2))};
+    candidate.inputs.resize(op.inputs.size());
+    candidate.outputs = {op.out().with_layout(Layout::plain(2))};
+    out.add(std::move(candidate));
+  }
+}
+
 }  // namespace
 
 void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   if (rank < 2 || op.in(1).rank() < 2) return;
   add_matmul(op, device, true, out);
+  add_turned_matmul(op, device, out);
   const int64_t terms = op.in(0).shape[rank - (op.attributes[attr::transpose_a] ? 2 : 1)];
   if (in_small_pieces(op.in(0).dtype, terms)) add_matmul(op, device, false, out);
 }

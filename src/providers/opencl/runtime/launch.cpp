@@ -149,16 +149,14 @@ void Launch::run(const KernelArguments& arguments) {
 
 // False: host memory is among its arguments, or the thread takes nothing more.
 bool Launch::run_later(const KernelArguments& arguments) {
-  constexpr size_t kMost = 128;  // slots, of kernels that were joined
-  cl_mem memories[kMost];
-  if (slots_.size() > kMost) return false;
-  size_t count = 0;
+  thread_local std::vector<cl_mem> memories;
+  memories.clear();
   for (const BufferSlot& slot : slots_) {
     Buffer& buffer = buffer_of(slot, arguments);
     if (!buffer.handle() || &buffer.device() != &device_) return false;
-    memories[count++] = static_cast<cl_mem>(buffer.handle());
+    memories.push_back(static_cast<cl_mem>(buffer.handle()));
   }
-  const uint64_t number = device_.submission().add(*this, memories, count);
+  const uint64_t number = device_.submission().add(*this, memories.data(), memories.size());
   if (number) submitted_ = number;
   return number != 0;
 }
