@@ -26,6 +26,9 @@ TEST("all") {
     check_matmul(candidates, {37, 41}, {41, 72}, "activation=relu", 72, dtype, {37, 72});  // zeros behind 41 terms
     check_matmul(candidates, {2, 3, 41, 9}, {2, 3, 20, 41}, "transpose_a=true transpose_b=true", 20, dtype);
     check_matmul(candidates, {48, 70}, {33, 48}, "transpose_a=true transpose_b=true", 0, dtype);
+    check_matmul(candidates, {70, 48}, {70, 136}, "transpose_a=true", 0, dtype);  // terms outermost, as they lie
+    check_matmul(candidates, {41, 58}, {41, 33}, "transpose_a=true", 0, dtype);
+    check_matmul(candidates, {1, 16}, {1, 8}, "transpose_a=true", 0, dtype);
     check_matmul(candidates, {2, 3, 11, 40}, {40, 65}, "", 65, dtype);
     check_matmul(candidates, {2, 3, 19, 40}, {2, 3, 40, 72}, "activation=relu", 72, dtype, {2, 3, 19, 72});
     check_matmul(candidates, {3, 40, 19}, {40, 33}, "transpose_a=true", 0, dtype);
@@ -55,7 +58,12 @@ TEST("all") {
   check_linear(candidates, {2, 18, 4, 10}, 20, "activation=clip activation_alpha=-1 activation_beta=1", true, true,
                f32);
   check_linear(candidates, {3, 40, 12}, 6, "", false, true, f32);
-  for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
+  bool turned = false;
+  for (const std::string& name : candidates.implementations) {
+    std::printf("ran %s\n", name.c_str());
+    turned |= name.rfind("matmul_turned_mma[", 0) == 0;
+  }
+  CHECK(turned);
 }
 
 }  // namespace
