@@ -321,6 +321,22 @@ TEST("move_views") {
        "reshape permute reshape scaled_dot_product_attention",
        "layer_norm linear+bias reshape permute linear+bias reshape permute linear+bias reshape permute "
        "scaled_dot_product_attention");
+  // Products of turned matrices, and turned products, as gradients of parameters that are read turned.
+  both(graph_of([](Builder& b) {
+         const ValueId x = b.add("permute", {b.input({7, 5})}, "dims=[1,0]");
+         return b.add("matmul", {x, b.add("permute", {b.input({3, 7})}, "dims=[1,0]")});
+       }),
+       "matmul", "matmul");
+  both(graph_of([](Builder& b) {
+         const ValueId x = b.add("permute", {b.input({2, 7, 5})}, "dims=[0,2,1]");
+         return b.add("matmul", {x, b.input({2, 5, 3})}, "transpose_a=true");
+       }),
+       "matmul", "matmul");
+  both(graph_of([](Builder& b) {
+         const ValueId x = b.add("relu", {b.input({7, 5})}), y = b.add("abs", {b.input({7, 3})});
+         return b.add("permute", {b.add("matmul", {x, y}, "transpose_a=true")}, "dims=[1,0]");
+       }),
+       "relu abs matmul", "relu abs matmul");
   // Nothing would be gained.
   const auto kept = [&](const std::function<ValueId(Builder&)>& make, const std::string& ops) {
     expect_pass(pass, graph_of(make), ops);

@@ -1,6 +1,6 @@
 // move_views: arithmetic moves before a view of a product's result, so that the product can take it in; views of rows
-// move behind ops that work on rows, where they meet and cancel; a turned
-// product of matrices is one of both turned, and matmul reads turned factors so.
+// move behind ops that work on rows, where they meet and cancel; a turned product of matrices is one of both turned, and
+// matmul reads turned factors so.
 #include <algorithm>
 
 #include "graph/passes/combined_views.h"
@@ -240,7 +240,8 @@ void turn_product(Rewriter& rewriter, size_t index) {
   const Node& product = rewriter.node(size_t(made));
   if (!is_matrix_product(product) || !rewriter.post_ops(size_t(made)).empty()) return;
   const std::vector<ValueId> inputs = rewriter.inputs(product);
-  const auto is_matrix = [&](ValueId id) { return rewriter.shape(id).size() == 2; };
+  // Weights stay the right factor, which kernels pack.
+  const auto is_matrix = [&](ValueId id) { return rewriter.shape(id).size() == 2 && !rewriter.is_given(id); };
   if (!is_matrix(inputs[0]) || !is_matrix(inputs[1]) || (inputs.size() > kBias && inputs[kBias] != kNoValue)) return;
   if (rewriter.op(index).attributes[attr::dims] != std::vector<int64_t>{1, 0}) return;
   const Op op = rewriter.op(size_t(made));
@@ -250,11 +251,15 @@ void turn_product(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, "matmul", attributes, {inputs[1], inputs[0]}, name);
 }
 
-// A factor whose last two dimensions are exchanged is read turned.
+// Factors whose last two dimensions are exchanged are read turned.
 void read_turned(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
   const Op op = rewriter.op(index);
+  Attributes attributes = node.attributes;
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  bool any = false;
   for (size_t k : {0, 1}) {
-    const int made = rewriter.maker(rewriter.input(rewriter.node(index), k));
+    const int made = rewriter.maker(inputs[k]);
     if (made < 0 || !is_permute(rewriter.node(size_t(made)))) continue;
     std::vector<int64_t> dims = rewriter.op(size_t(made)).attributes[attr::dims];
     const size_t rank = dims.size();
@@ -262,13 +267,12 @@ void read_turned(Rewriter& rewriter, size_t index) {
     std::swap(dims[rank - 1], dims[rank - 2]);
     if (!std::is_sorted(dims.begin(), dims.end())) continue;
     const auto& key = k == 0 ? attr::transpose_a : attr::transpose_b;
-    Attributes attributes = rewriter.node(index).attributes;
     attributes.set(key, !op.attributes[key]);
-    std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(index));
     inputs[k] = rewriter.input(rewriter.node(size_t(made)), 0);
-    const std::string name = rewriter.node(index).name;
-    return rewriter.rewrite(index, "matmul", attributes, inputs, name);
+    any = true;
   }
+  const std::string name = node.name;
+  if (any) rewriter.rewrite(index, "matmul", attributes, inputs, name);
 }
 
 int run_move_views(Graph& graph, Context&) {
