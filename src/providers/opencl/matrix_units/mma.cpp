@@ -480,6 +480,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
   if (problem.turned && vendors) return plans;
   const bool wgmma =
       products == 1 && !(problem.turned && f32) && (has_wgmma(device) || (wgmma_tiles_in_plain && !unit));
+  const bool timed = unit && !vendors && products == 1;  // what parts take is known: efficiencies are of times
   const ShapeClass shapes = shape_class(problem, tf32);
   for (const MmaTile& tile : tiles_for(unit, wgmma, problem.turned)) {
     const size_t local_memory = tile.wgmma ? kWgmmaLocalBytes : can.local_memory;
@@ -505,11 +506,11 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
       if (parts > 1 && plan.parts == 1) return;
-      if (vendors || products == 3 || !unit)
-        plan.efficiency = filled_efficiency(plan, problem, tiles, vendors, device);
-      else {
+      if (timed) {
         plan.efficiency = (tile.wgmma ? wgmma_efficiency : sync_efficiency)(plan, problem, steps, tiles, device);
         plan.whole_ms = whole_ms(plan, problem, steps, device);
+      } else {
+        plan.efficiency = filled_efficiency(plan, problem, tiles, vendors, device);
       }
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
       if (left_bytes < 16) plan.efficiency *= left_bytes == 8 ? 0.9 : 0.8;  // more copies
@@ -520,6 +521,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
     // Enough parts for two groups a unit, or for three; for more where units would wait for the last groups otherwise.
     int64_t last = 1;
     for (int fill : {2, 3, 6, 12}) {
+      if (fill > 3 && !timed) break;
       const int64_t parts =
           std::min(fill * int64_t(can.compute_units) / std::max<int64_t>(tiles, 1), steps / kLeastSteps);
       if (parts > last) add(fill, last = parts);
