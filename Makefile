@@ -178,7 +178,8 @@ $(VENV)/build.stamp: $(VENV)/venv.stamp $(SOURCES)
 tests: build $(VENV)/test.stamp
 	@$(BIN)/cmake --build $(BUILD) --parallel $(JOBS)
 
-# What builds and runs the package. Intel's OpenCL runtime from pip takes PoCL's place where that could not be installed.
+# What builds and runs the package. Intel's OpenCL runtime from pip takes PoCL's place where that could not be
+# installed.
 $(VENV)/venv.stamp: pyproject.toml tools/system-packages tools/requirements
 	@tools/system-packages $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
