@@ -14,6 +14,11 @@ WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 # The slow C tests of a family of kernels.
 KERNEL_PARTS := test-kernels-conv test-kernels-matmul test-kernels-attention test-kernels-norm test-kernels-pool \
                 test-kernels-rows test-kernels-local test-kernels-units
+# Packages that only tests or reports need come over the network while the compiler works.
+ifeq ($(findstring -j,$(MAKEFLAGS))$(filter-out 0 1,$(words $(MAKECMDGOALS))),)
+MAKEFLAGS += -j2
+endif
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests share the cores: threads that wait for work leave them to each other.
 test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-sizes test-intel \
 sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
@@ -99,7 +104,9 @@ test-intel: tests
 
 # The C tests under AddressSanitizer with UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer.
 # Without those that go through every point of the kernels' tuning spaces: they are not built.
-sanitize: sanitize-address sanitize-thread
+sanitize:
+	@$(MAKE) --no-print-directory sanitize-address
+	@$(MAKE) --no-print-directory sanitize-thread
 
 .PHONY: sanitize-address sanitize-thread
 sanitize-address sanitize-thread: sanitize-%: $(VENV)/venv.stamp
@@ -155,7 +162,7 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
-build: $(VENV)/build.stamp
+build: $(VENV)/build.stamp $(VENV)/report.stamp
 
 # The package is installed as a user would install it, and the build leaves the same libraries in pylayout/, so that
 # `import pylayout` works in this folder too.
@@ -171,20 +178,24 @@ $(VENV)/build.stamp: $(VENV)/venv.stamp $(SOURCES)
 tests: build $(VENV)/test.stamp
 	@$(BIN)/cmake --build $(BUILD) --parallel $(JOBS)
 
-# What builds and runs the package, and reads the photograph of `demo`. Intel's OpenCL runtime from pip takes PoCL's
-# place where that could not be installed.
+# What builds and runs the package. Intel's OpenCL runtime from pip takes PoCL's place where that could not be
+# installed.
 $(VENV)/venv.stamp: pyproject.toml tools/system-packages tools/requirements
 	@tools/system-packages $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Python packages into $(VENV)"
-	@$(BIN)/pip install -q --upgrade pip
-	@{ $(BIN)/python tools/requirements build run report; echo cmake; echo ninja; \
+	@{ $(BIN)/python tools/requirements build run; echo cmake; echo ninja; \
 	  ls /etc/OpenCL/vendors 2>/dev/null | grep -Eq '^(pocl|intel).*[.]icd$$' || \
 	  $(BIN)/python tools/requirements opencl; } | $(BIN)/pip install -q -r /dev/stdin
 	@touch $@
 
+# What reads the photograph of `demo`.
+$(VENV)/report.stamp: $(VENV)/venv.stamp
+	@$(BIN)/python tools/requirements report | $(BIN)/pip install -q -r /dev/stdin
+	@touch $@
+
 # What tests need beside it takes as long to install: `make demo` and `make build` do without.
-$(VENV)/test.stamp: $(VENV)/venv.stamp
+$(VENV)/test.stamp: $(VENV)/report.stamp
 	@echo "installing what tests need into $(VENV)"
 	@$(BIN)/python tools/requirements test | $(BIN)/pip install -q -r /dev/stdin
 	@touch $@

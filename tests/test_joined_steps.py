@@ -106,8 +106,8 @@ def test_reorders_of_weights_are_few_launches(opencl_device: str) -> None:
 
 
 def test_reorders_and_sums_of_parts_take_the_way_that_runs_with_others(opencl_device: str) -> None:
-    """For weights of depthwise convolutions another kernel is faster alone, by less than a launch; their gradients come
-    in parts, which are added up together."""
+    """For weights of depthwise convolutions another kernel is faster alone, by less than a launch. Where costs say more
+    than a launch they are moved apart. Their gradients come in parts, which are added up together."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((4, 64, 14, 14)).astype("f4")
     starts = [rng.standard_normal((64, 1, 3, 3)).astype("f4") / 3 for _ in range(4)]
@@ -132,7 +132,8 @@ def test_reorders_and_sums_of_parts_take_the_way_that_runs_with_others(opencl_de
         plan.run(x)
     launches = [e for e in profile.events if e["kind"] == "reorder" and e["cause"].endswith(": weight")]
     assert len(turned) == len(starts), "the convolutions of this device take weights as they are"
-    assert len(launches) == 1, [e["implementation"] for e in launches]
+    apart = [e for e in launches if e["implementation"] != "reorder_axes"]  # which alone takes several tensors
+    assert len(launches) == (len(starts) if apart else 1), [e["implementation"] for e in launches]
     parts = [s for s in plan.summary()["steps"] if s.get("implementation") == "sum of parts"]
     sums = [e for e in profile.events if e["implementation"] == "sum of parts"]
     assert len(parts) == len(starts), "gradients by weights of this device have no parts"

@@ -38,6 +38,7 @@ examples:
   pylayout bench model.onnx                       its speed beside ONNX Runtime, OpenVINO and PyTorch
   pylayout train                                  train a small network on handwritten digits
   pylayout doctor                                 what is slow on this machine, and why
+
 `pylayout COMMAND --help` explains each command.
 """
 

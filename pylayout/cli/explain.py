@@ -29,7 +29,7 @@ The first run on a machine measures the ways to run each op, which takes a while
 def add(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
-        help="say why a model runs as it does: each choice, its runner-up, each reorder and its cause",
+        help="say why a model runs as it does: each choice, the next best, each reorder (change of layout), its cause",
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )

@@ -39,7 +39,7 @@ How to read the report: docs/howto/read-a-profile.md."""
 def add(commands: Any) -> None:
     parser = commands.add_parser(
         "profile",
-        help="run a network under several layout policies: what each costs, and where the reorders are",
+        help="run a network under several rules for choosing layouts: what each costs, and where layouts change",
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )

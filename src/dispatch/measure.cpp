@@ -9,6 +9,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "core/samples.h"
 #include "core/threads.h"
 #include "dispatch/measuring_time.h"
 #include "dispatch/sample_data.h"
@@ -30,14 +31,6 @@ constexpr double kTie = 1.05;          // those this near to it also by rounds i
 constexpr int kTieRounds = 12;
 
 using MeasureClock = std::chrono::steady_clock;
-
-// Whatever disturbs a run makes it longer, never shorter, so the lower quartile is nearer the truth than the median
-// on a busy machine; the minimum would reward a single lucky run.
-double lower_quartile_measure(std::vector<double> values) {
-  const auto at = values.begin() + long((values.size() - 1) / 4);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
 
 std::atomic<int64_t> measuring_ns{0}, comparing_ns{0};
 
@@ -106,7 +99,7 @@ struct Timed {
         if (buffer) evicted.push_back(buffer);
     if (workspace) evicted.push_back(workspace);
   }
-  double ms() const { return clean.size() >= kEnoughClean ? lower_quartile_measure(clean) : shortest; }
+  double ms() const { return clean.size() >= kEnoughClean ? lower_quartile(clean) : shortest; }
 };
 
 // True if other ops cannot tell them apart: they take the same data, and give the same.

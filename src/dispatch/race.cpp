@@ -2,20 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
+#include "core/numbers.h"
+#include "core/samples.h"
+
 namespace pl {
-namespace {
-
-double lower_quartile_race(std::vector<double> values) {
-  const auto at = values.begin() + long((values.size() - 1) / 4);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-}  // namespace
-
 Race::Race(Weights weights) : members_(std::move(weights)) {
   for (const auto& [entry, times] : members_) {
     weights_[entry] = times;
@@ -64,10 +56,10 @@ std::optional<double> Race::time_of(const Taken& taken, const Entry* entry) {
     double sum = 0, places = 0;
     for (const std::vector<double>& place : samples.clean) {
       if (place.empty()) continue;
-      sum += lower_quartile_race(place);
+      sum += lower_quartile(place);
       ++places;
     }
-    const double ms = places > 0 ? sum / places : lower_quartile_race(samples.disturbed);
+    const double ms = places > 0 ? sum / places : lower_quartile(samples.disturbed);
     total += ms * double(samples.count);
     if (!samples.extra) runs += double(samples.count);
   }
@@ -132,7 +124,7 @@ size_t Race::winner() const {
   const std::vector<double> total = totals();
   if (total.empty()) return 0;
   size_t best = 0;
-  double least = std::numeric_limits<double>::infinity();
+  double least = kInfinity;
   for (size_t i = 0; i < total.size(); ++i) {
     if (contestants_[i].out) continue;
     const double ms = contestants_[i].layout || left() == 1 ? total[i] : total[i] * (1 + kClearly);

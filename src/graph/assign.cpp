@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
+
+#include "core/numbers.h"
 
 namespace pl {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A hub has a state for each set of descriptions, up to this many.
 constexpr size_t kMaxHubSets = 256;
 
@@ -56,9 +56,10 @@ CostMatrix expand(const CostMatrix& by_desc, const std::vector<int>& rows, const
   return matrix;
 }
 
-class Builder {
+class ProblemBuilder {
  public:
-  Builder(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs, double noise)
+  ProblemBuilder(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs,
+                 double noise)
       : graph_(graph), nodes_(nodes), home_(home), costs_(costs), noise_(noise) {}
 
   Pbqp build() {
@@ -328,7 +329,7 @@ bool ConversionCosts::measure(const TensorDesc& from, Device& source, const Tens
 
 Assignment assign(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs,
                   const PbqpLimits& limits, double noise) {
-  Builder builder(graph, nodes, home, costs, noise);
+  ProblemBuilder builder(graph, nodes, home, costs, noise);
   const PbqpSolution solution = solve(builder.build(), limits);
   // A graph whose outputs are all inputs or constants has nothing to choose.
   require(!solution.choice.empty() || nodes.empty(), Code::unsupported,

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "core/clock.h"
+#include "core/samples.h"
 #include "graph/batch.h"
 #include "graph/half_precision.h"
 #include "graph/lessons.h"
 #include "graph/live_at_once.h"
 #include "graph/live_queued.h"
-#include "graph/samples.h"
 
 namespace pl {
 namespace {

@@ -6,8 +6,8 @@
 // the last contest as one more finalist.
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 
+#include "core/numbers.h"
 #include "core/threads.h"
 #include "graph/batch.h"
 #include "graph/compiler.h"
@@ -16,7 +16,6 @@
 namespace pl {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kMostAcross = 2;        // values that may cross a boundary: a block's result and its shortcut
 constexpr double kPriceOfChange = 0.01;  // in parts of the fastest variant's time
 constexpr double kLeastGain = 0.02;      // promised less is not tried

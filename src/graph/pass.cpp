@@ -10,7 +10,7 @@ namespace {
 
 // The passes work on patterns of a few ops and each leaves fewer or cheaper ones, so a few rounds suffice; the limit
 // guards against two passes that undo each other.
-constexpr int kMostRounds = 16;
+constexpr int kMostPassRounds = 16;
 
 }  // namespace
 
@@ -94,7 +94,7 @@ std::vector<PassReport> run_passes(const std::vector<Pass>& list, Graph& graph, 
   for (const Pass& pass : list) reports.push_back({pass.name, 0});
   graph.tidy();
   bool changed = true;
-  for (int round = 0; changed && round < kMostRounds; ++round) {
+  for (int round = 0; changed && round < kMostPassRounds; ++round) {
     changed = false;
     for (size_t i = 0; i < list.size(); ++i) {
       if (std::find(without.begin(), without.end(), list[i].name) != without.end()) continue;

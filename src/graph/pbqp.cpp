@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/numbers.h"
 #include "core/status.h"
 #include "graph/pbqp_core.h"
 
@@ -17,7 +18,6 @@ using pbqp::Edge;
 using pbqp::Node;
 using pbqp::Stack;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Two costs that differ by less than this part of the best one found are the same: sums of the same numbers in another
 // order.  Without it a search tries every tie.
 constexpr double kSame = 1e-11;

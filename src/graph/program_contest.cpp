@@ -7,17 +7,16 @@
 // those were measured too badly to be chosen.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "core/numbers.h"
+#include "core/samples.h"
 #include "core/threads.h"
 #include "graph/compiler.h"
 #include "graph/lessons.h"
-#include "graph/samples.h"
 
 namespace pl {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kRefinements = 4;  // times that layouts are assigned again with times taken within programs
 constexpr int kLeastRounds = 5, kMostRounds = 24;  // a contestant's, each time
 constexpr double kNear = 1.25;                     // to the best: takes part in the last rounds

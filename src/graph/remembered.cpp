@@ -32,7 +32,7 @@
 namespace pl {
 namespace {
 
-constexpr std::string_view kMagic = "pylayout choices 2\n";
+constexpr std::string_view kChoicesMagic = "pylayout choices 2\n";
 constexpr int kMostDisturbed = 3;  // compilations, before the choices of the last are taken as they are
 constexpr int kMostMarked = 3;     // the same of those that rest on marked costs
 
@@ -92,7 +92,7 @@ void Plan::remember_live(bool settled) const { write_memory(record("live", int(s
 void Plan::write_memory(const std::string& spent) const {
   const std::string path = memory_path();
   if (path.empty() || !make_directories(context_->choices_directory())) return;
-  std::string text(kMagic);
+  std::string text(kChoicesMagic);
   text += spent;
   for (const TimedProgram& timed : timed_programs()) text += record("contestant", timed.name, timed.ms);
   for (const MadeAgain& again : again_) text += record("again", again.node, again.from);
@@ -114,7 +114,7 @@ Plan::Recalled Plan::recall(bool measured) {
     return Recalled::nothing;
   };
   try {
-    const RecordReader reader(kMagic, path, std::move(*bytes));
+    const RecordReader reader(kChoicesMagic, path, std::move(*bytes));
     for (const auto& line : reader.lines()) {
       if (line[0] == "spent") {
         reader.expect_fields(line, 4);

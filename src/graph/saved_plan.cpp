@@ -32,7 +32,7 @@
 namespace pl {
 namespace {
 
-constexpr std::string_view kMagic = "pylayout plan 2\n";
+constexpr std::string_view kPlanMagic = "pylayout plan 2\n";
 
 constexpr Key<std::string> kLayout{"layout"}, kWithout{"without"};
 constexpr Key<bool> kSimplify{"simplify"};
@@ -66,7 +66,7 @@ std::string Plan::environment() const {
 }
 
 void Plan::save(const std::string& path) const {
-  std::string header(kMagic);
+  std::string header(kPlanMagic);
   header += record("environment", environment());
   header += record("plan", home_->name(), threads_, int(options_.math));
   GraphWriter writer(*context_);
@@ -94,7 +94,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   std::optional<std::string> bytes = read_file(path);
   require(bytes.has_value(), Code::io, "plan file ", path,
           ": could not be read: ", std::generic_category().message(errno));
-  const RecordReader reader(kMagic, "plan file " + path, std::move(*bytes));
+  const RecordReader reader(kPlanMagic, "plan file " + path, std::move(*bytes));
   const auto& lines = reader.lines();
   const std::string_view data = reader.rest();
 

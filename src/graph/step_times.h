@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "graph/samples.h"
+#include "core/samples.h"
 
 namespace pl {
 

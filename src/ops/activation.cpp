@@ -1,14 +1,10 @@
 #include "ops/activation.h"
 
 #include <cmath>
-#include <limits>
+
+#include "core/numbers.h"
 
 namespace pl {
-namespace {
-
-constexpr double kActivationInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 const std::vector<UnaryFunction>& unary_functions() {
   using namespace unary;
@@ -29,8 +25,8 @@ const std::vector<UnaryFunction>& unary_functions() {
       {"hardsigmoid", "min(max(x / 6 + 1/2, 0), 1)", "clip(x / 6 + 0.5, 0, 1)", kPostOp | kFinite},
       {"sigmoid", "1 / (1 + exp(-x))", "sigmoid(x)", kPostOp | kFinite},
       {"tanh", "tanh(x)", "tanh(x)", kPostOp | kFinite},
-      {"clip", "min(max(x, alpha), beta)", "min(max(x, s0), s1)", kIntegers | kPostOp, -kActivationInfinity,
-       kActivationInfinity, &attr::min, &attr::max},
+      {"clip", "min(max(x, alpha), beta)", "min(max(x, s0), s1)", kIntegers | kPostOp, -kInfinity, kInfinity,
+       &attr::min, &attr::max},
       {"softplus", "x if alpha * x > beta else log(1 + exp(alpha * x)) / alpha",
        "where(s0 * x > s1, x, log1p(exp(s0 * x)) / s0)", kPostOp | kDivides | kFinite, 1, 20, &attr::beta,
        &attr::threshold},

@@ -35,7 +35,7 @@ void infer_global(Op& op) {
   infer_sizes(op, spatial, std::vector<int64_t>(size_t(spatial), 1));
 }
 
-double flops_adaptive_pool(const Op& op) { return double(std::max(op.in(0).elements(), op.out().elements())); }
+double adaptive_pool_flops(const Op& op) { return double(std::max(op.in(0).elements(), op.out().elements())); }
 
 void derive_adaptive_pool(Derivation& d) {
   const Op& op = d.op();
@@ -75,7 +75,7 @@ Schema adaptive(const char* name, int spatial, bool average) {
   schema.same_if_alike = true;  // every window is one element
   schema.infer = infer_adaptive;
   schema.gradient = derive_adaptive_pool;
-  schema.flops = flops_adaptive_pool;
+  schema.flops = adaptive_pool_flops;
   return schema;
 }
 
@@ -97,7 +97,7 @@ Schema global(const char* name, bool average) {
   schema.same_if_alike = true;  // every window is one element
   schema.infer = infer_global;
   schema.gradient = derive_adaptive_pool;
-  schema.flops = flops_adaptive_pool;
+  schema.flops = adaptive_pool_flops;
   return schema;
 }
 

@@ -8,7 +8,7 @@
 namespace pl {
 namespace {
 
-constexpr int kMask = 3, kGrad = 3, kMaskOfBackward = 4;
+constexpr int kMask = 3, kGradOfBackward = 3, kMaskOfBackward = 4;
 
 // Checks inputs and completes attributes; the shape of the result.
 Dims checked_shape(Op& op, int mask_index) {
@@ -61,14 +61,14 @@ Dims checked_shape(Op& op, int mask_index) {
 
 void infer_attention(Op& op) { add_output(op, checked_shape(op, kMask)); }
 
-void infer_backward_attention(Op& op) {
+void infer_attention_backward(Op& op) {
   const Dims shape = checked_shape(op, kMaskOfBackward);
-  check_shape(op, kGrad, shape, "that of the result of scaled_dot_product_attention");
+  check_shape(op, kGradOfBackward, shape, "that of the result of scaled_dot_product_attention");
   for (int i = 0; i < 3; ++i) add_output(op);
 }
 
 // Two products; the exponentials are few against them.
-double flops_attention(const Op& op) {
+double attention_flops(const Op& op) {
   const Dims &q = op.in(0).shape, &v = op.in(2).shape;
   const int last = q.size() - 1;
   double heads = 1;
@@ -98,9 +98,9 @@ void derive_attention(Derivation& d) {
 }
 
 // Five products in the place of two.
-double flops_backward_attention(const Op& op) { return 2.5 * flops_attention(op); }
+double attention_backward_flops(const Op& op) { return 2.5 * attention_flops(op); }
 
-void add_attributes_attention(Schema& schema) {
+void add_attention_attributes(Schema& schema) {
   schema.attribute(attr::scale, None{}, "factor of the scores; None: 1 / sqrt(e)")
       .attribute(attr::is_causal, false, "query i sees keys 0 to i only")
       .attribute(attr::enable_gqa, false,
@@ -135,10 +135,10 @@ Schema scaled_dot_product_attention() {
       .like_or("q", {DType::boolean})
       .batched(Batch::broadcast)
       .result(Result("y").like("q"));
-  add_attributes_attention(schema);
+  add_attention_attributes(schema);
   schema.last_axes = 2;
   schema.infer = infer_attention;
-  schema.flops = flops_attention;
+  schema.flops = attention_flops;
   schema.products = true;
   schema.gradient = derive_attention;
   return schema;
@@ -166,9 +166,9 @@ Schema scaled_dot_product_attention_backward() {
       .result(Result("dq").like("q").shaped("q"))
       .result(Result("dk").like("q").shaped("k"))
       .result(Result("dv").like("q").shaped("v"));
-  add_attributes_attention(schema);
-  schema.infer = infer_backward_attention;
-  schema.flops = flops_backward_attention;
+  add_attention_attributes(schema);
+  schema.infer = infer_attention_backward;
+  schema.flops = attention_backward_flops;
   schema.products = true;
   return schema;
 }

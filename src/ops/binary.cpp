@@ -118,7 +118,7 @@ void derive_binary(Derivation& d) {
 
 // In the language of `pointwise`; without text for remainders and quotients that are rounded, which take several
 // statements.
-ElementExpression expression(const Op& op) {
+ElementExpression binary_expression(const Op& op) {
   static constexpr std::pair<std::string_view, const char*> values[] = {{"add", "x0 + x1"},
                                                                         {"sub", "x0 - x1"},
                                                                         {"mul", "x0 * x1"},
@@ -174,7 +174,7 @@ Schema binary(const char* name) {
   schema.algebra = {function.operation, function.commutes, function.neutral, {}};
   if (divides) schema.algebra.not_with = attr::rounding_mode;
   schema.infer = infer_binary;
-  schema.expression = expression;
+  schema.expression = binary_expression;
   if (numeric) schema.gradient = derive_binary;
   return schema;
 }

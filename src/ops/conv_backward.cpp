@@ -26,7 +26,7 @@ void infer_conv_backward(Op& op) {
   add_output(op, weight);
 }
 
-double flops_conv_backward(const Op& op) {
+double conv_backward_flops(const Op& op) {
   double per_output = 2;
   for (int i = 1; i < op.out().rank(); ++i) per_output *= double(op.out().shape[i]);
   return per_output * double(op.in(1).elements());
@@ -59,7 +59,7 @@ Schema conv_backward_weights(const char* name, int spatial) {
       .result(Result("dw").like("x"));
   schema.infer = infer_conv_backward;
   schema.products = true;
-  schema.flops = flops_conv_backward;
+  schema.flops = conv_backward_flops;
   return schema;
 }
 

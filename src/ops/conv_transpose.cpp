@@ -49,7 +49,7 @@ void infer_conv_transpose(Op& op) {
   add_output(op, output);
 }
 
-double flops_conv_transpose(const Op& op) {
+double conv_transpose_flops(const Op& op) {
   double per_input = 2;
   for (int i = 1; i < op.in(1).rank(); ++i) per_input *= double(op.in(1).shape[i]);
   return per_input * double(op.in(0).elements());
@@ -113,7 +113,7 @@ Schema conv_transpose(const char* name, int spatial) {
   schema.products = true;
   schema.weighting = {Weighting::Order::inputs_first, 1};
   schema.infer = infer_conv_transpose;
-  schema.flops = flops_conv_transpose;
+  schema.flops = conv_transpose_flops;
   schema.gradient = derive_conv_transpose;
   return schema;
 }

@@ -19,7 +19,7 @@ Dims check_targets(Op& op, int weight) {
   return op.attributes[attr::reduction] == "none" ? targets : Dims{};
 }
 
-void add_attributes_cross_entropy(Schema& schema) {
+void add_cross_entropy_attributes(Schema& schema) {
   schema.attribute(attr::ignore_index, int64_t(-100), "positions with this target do not count")
       .attribute(attr::reduction, std::string("mean"), "mean: the sum divided by the sum of the targets' weights",
                  {"mean", "sum", "none"})
@@ -51,7 +51,7 @@ Schema cross_entropy() {
       .optional("weight", "(c), of classes; None: ones")
       .like("x")
       .result(Result("loss").like("x"));
-  add_attributes_cross_entropy(schema);
+  add_cross_entropy_attributes(schema);
   schema.infer = [](Op& op) { add_output(op, check_targets(op, 2)); };
   schema.gradient = derive_cross_entropy;
   return schema;
@@ -72,7 +72,7 @@ Schema cross_entropy_backward() {
       .optional("weight", "(c), of classes; None: ones")
       .like("x")
       .result(Result("dx").like("x").shaped("x"));
-  add_attributes_cross_entropy(schema);
+  add_cross_entropy_attributes(schema);
   schema.infer = [](Op& op) {
     const Dims loss = check_targets(op, 3);
     check_shape(op, 2, loss, "the shape of the loss");

@@ -22,14 +22,14 @@ Dims gathered(const Dims& table, const Dims& index, int dim) {
   return output;
 }
 
-void check_not_empty_gather(const Op& op, int table, int dim, int index) {
+void check_something_to_choose(const Op& op, int table, int dim, int index) {
   check(op, op.in(table).shape[dim] > 0 || op.in(index).elements() == 0, Code::shape,
         op.schema->input_parameter(table).name, ".shape is ", op.in(table).shape,
         ", expected elements along dimension ", dim, " to choose from");
 }
 
 // Every element of the dimension that is looked up.
-std::pair<int64_t, int64_t> any_index_gather(const Op& op, int input) {
+std::pair<int64_t, int64_t> indices_of_table(const Op& op, int input) {
   if (op.schema->input_parameter(input).name != "index") return {0, 0};
   const TensorDesc& table = op.in(1 - input);
   return {0, std::max<int64_t>(0, table.shape[int(op.attributes[attr::dim])] - 1)};
@@ -39,7 +39,7 @@ void infer_index_select(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   const int64_t dim = normalise_dim(op, attr::dim, op.attributes[attr::dim], op.in(0).rank());
   op.attributes.set(attr::dim, dim);
-  check_not_empty_gather(op, 0, int(dim), 1);
+  check_something_to_choose(op, 0, int(dim), 1);
   add_output(op, gathered(op.in(0).shape, op.in(1).shape, int(dim)));
 }
 
@@ -83,13 +83,13 @@ Schema index_select() {
       .result(Result("y").like("x"));
   schema.infer = infer_index_select;
   schema.gradient = derive_slices;
-  schema.integers = any_index_gather;
+  schema.integers = indices_of_table;
   return schema;
 }
 
 void infer_embedding(Op& op) {
   check_rank(op, 1, 2, 2);
-  check_not_empty_gather(op, 1, 0, 0);
+  check_something_to_choose(op, 1, 0, 0);
   op.attributes.set(attr::dim, int64_t(0));
   add_output(op, gathered(op.in(1).shape, op.in(0).shape, 0));
 }
@@ -106,7 +106,7 @@ Schema embedding() {
       .result(Result("y").like("weight"));
   schema.infer = infer_embedding;
   schema.gradient = derive_slices;
-  schema.integers = any_index_gather;
+  schema.integers = indices_of_table;
   return schema;
 }
 
@@ -119,7 +119,7 @@ void infer_gather(Op& op) {
   for (int i = 0; i < x.size(); ++i)
     check(op, i == dim || index[i] <= x[i], Code::shape, "index.shape is ", index, ", expected at most ", x,
           " (x.shape) but for dimension ", dim);
-  check_not_empty_gather(op, 0, int(dim), 1);
+  check_something_to_choose(op, 0, int(dim), 1);
   add_output(op);
 }
 
@@ -136,7 +136,7 @@ Schema gather() {
       .result(Result("y").like("x").shaped("index"));
   schema.infer = infer_gather;
   schema.gradient = derive_elements;
-  schema.integers = any_index_gather;
+  schema.integers = indices_of_table;
   return schema;
 }
 

@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-std::pair<int64_t, int64_t> any_index_gather_backward(const Op& op, int input) {
+std::pair<int64_t, int64_t> indices_of_size(const Op& op, int input) {
   return {0, input == 1 ? std::max<int64_t>(0, op.attributes[attr::size] - 1) : 0};
 }
 
@@ -55,7 +55,7 @@ Schema backward(const char* name, const char* kind, const char* doc, const char*
       .required(attr::size, "its size")
       .result(Result("dx").like("grad"));
   schema.infer = infer;
-  schema.integers = any_index_gather_backward;
+  schema.integers = indices_of_size;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
   return schema;
 }

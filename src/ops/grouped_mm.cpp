@@ -17,7 +17,7 @@ Schema& add_offsets(Schema& schema) {
   return schema.tensor("offsets", kOffsets).of(dtypes::indices).ascending();
 }
 
-double flops_grouped_mm(double rows, const Op& op, int matrices) {
+double grouped_mm_flops(double rows, const Op& op, int matrices) {
   const Dims& shape = matrices < 0 ? op.out().shape : op.in(matrices).shape;
   return 2 * rows * double(shape[1]) * double(shape[2]);
 }
@@ -66,7 +66,7 @@ Schema grouped_mm() {
   schema.infer = infer_grouped_mm;
   schema.products = true;
   schema.gradient = derive_grouped_mm;
-  schema.flops = [](const Op& op) { return flops_grouped_mm(double(op.in(0).shape[0]), op, 1); };
+  schema.flops = [](const Op& op) { return grouped_mm_flops(double(op.in(0).shape[0]), op, 1); };
   return schema;
 }
 
@@ -104,7 +104,7 @@ Schema grouped_mm_backward_weights() {
   schema.infer = infer_weights;
   schema.products = true;
   schema.gradient = derive_weights;
-  schema.flops = [](const Op& op) { return flops_grouped_mm(double(op.in(0).shape[0]), op, -1); };
+  schema.flops = [](const Op& op) { return grouped_mm_flops(double(op.in(0).shape[0]), op, -1); };
   return schema;
 }
 

@@ -4,7 +4,7 @@
 namespace pl {
 namespace {
 
-Schema& as_view_identity(Schema& schema, void (*infer)(Op&)) {
+Schema& as_itself(Schema& schema, void (*infer)(Op&)) {
   schema.result(Result("y").like("x").shaped("x"));
   schema.renaming = Renaming::shape;
   schema.same_if_alike = true;
@@ -22,7 +22,7 @@ Schema& as_view_identity(Schema& schema, void (*infer)(Op&)) {
 Schema make_identity() {
   Schema schema("identity", "identity", "The tensor itself, as a view.\n\ny = x");
   schema.tensor("x", "any shape, any dtype").batched();
-  return as_view_identity(schema, [](Op& op) { add_output(op); });
+  return as_itself(schema, [](Op& op) { add_output(op); });
 }
 
 void infer_dropout(Op& op) {
@@ -42,7 +42,7 @@ Schema make_dropout() {
       .batched()
       .attribute(attr::p, 0.5, "share of elements that training would drop, 0 to 1")
       .attribute(attr::training, false, "must be false");
-  return as_view_identity(schema, infer_dropout);
+  return as_itself(schema, infer_dropout);
 }
 
 PL_REGISTER_OP(make_identity);

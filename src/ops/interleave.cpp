@@ -6,7 +6,7 @@
 namespace pl {
 namespace {
 
-constexpr size_t kInterleaveMostParts = 64;
+constexpr size_t kMostSections = 64;
 
 void infer_interleave(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
@@ -19,8 +19,8 @@ void infer_interleave(Op& op) {
     sections = {channels};
   else
     sections = op.attributes[attr::sections];
-  check(op, !sections.empty() && sections.size() <= kInterleaveMostParts, Code::invalid_argument, "sections has ",
-        sections.size(), " values, expected 1 to ", kInterleaveMostParts);
+  check(op, !sections.empty() && sections.size() <= kMostSections, Code::invalid_argument, "sections has ",
+        sections.size(), " values, expected 1 to ", kMostSections);
   int64_t rest = channels;
   for (int64_t section : sections) {
     check(op, section >= 0 && section <= rest, Code::shape, "sections holds ", section, ", expected ",

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kOperations = 8;  // an element
 
-double flops_norm_backward(const Op& op) { return kOperations * double(op.in(0).elements()); }
+double norm_backward_flops(const Op& op) { return kOperations * double(op.in(0).elements()); }
 
 void check_channels(const Op& op, int input) { check_shape(op, input, {op.in(0).shape[1]}, "x.c"); }
 
@@ -65,7 +65,7 @@ Schema batch_norm_training() {
       .result(Result("mean").of(DType::f32))
       .result(Result("variance").of(DType::f32));
   schema.infer = infer_training;
-  schema.flops = flops_norm_backward;
+  schema.flops = norm_backward_flops;
   schema.gradient = derive_training;
   return schema;
 }
@@ -114,7 +114,7 @@ Schema batch_norm_backward() {
       .result(Result("dweight").like("weight"))
       .result(Result("dbias").like("weight"));
   schema.infer = infer_batch;
-  schema.flops = flops_norm_backward;
+  schema.flops = norm_backward_flops;
   return schema;
 }
 
@@ -154,7 +154,7 @@ Schema layer_norm_backward(bool centred) {
       .result(Result("dweight").like("x"));
   if (centred) schema.result(Result("dbias").like("x"));
   schema.infer = infer_layer;
-  schema.flops = flops_norm_backward;
+  schema.flops = norm_backward_flops;
   return schema;
 }
 
@@ -193,7 +193,7 @@ Schema group_norm_backward() {
       .result(Result("dweight").like("x"))
       .result(Result("dbias").like("x"));
   schema.infer = infer_group;
-  schema.flops = flops_norm_backward;
+  schema.flops = norm_backward_flops;
   return schema;
 }
 

@@ -1,8 +1,7 @@
 // batch_norm (inference), layer_norm, rms_norm, l2_normalize, group_norm and instance_norm.
 #include "ops/normalization.h"
 
-#include <limits>
-
+#include "core/numbers.h"
 #include "ops/gradient.h"
 #include "ops/post_ops.h"
 
@@ -15,12 +14,10 @@ void check_eps(const Op& op) {
 }
 
 Limits Limits::of(const Op& op) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return {op.attributes.find(attr::low).value_or(-kInfinity), op.attributes.find(attr::high).value_or(kInfinity)};
 }
 
 std::optional<Limits> Limits::of(const PostOp& function) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (function.name == "relu") return Limits{0, kInfinity};
   if (function.name == "relu6") return Limits{0, 6};
   if (function.name == "clip" && function.alpha() <= function.beta()) return Limits{function.alpha(), function.beta()};

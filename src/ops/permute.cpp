@@ -5,7 +5,7 @@
 namespace pl {
 namespace {
 
-Schema& as_view_permute(Schema& schema, void (*infer)(Op&)) {
+Schema& as_permutation(Schema& schema, void (*infer)(Op&)) {
   schema.axis(attr::dims, AxisRule::Meaning::order).result(Result("y").like("x"));
   schema.renaming = Renaming::order;
   schema.keeps_finite = true;
@@ -52,7 +52,7 @@ Schema make_permute() {
   schema.tensor("x", "any shape, any dtype")
       .batched()
       .required(attr::dims, "each dimension of x once; negative counts from the last");
-  return as_view_permute(schema, infer_permute);
+  return as_permutation(schema, infer_permute);
 }
 
 void infer_transpose(Op& op) {
@@ -73,7 +73,7 @@ Schema make_transpose() {
       .batched()
       .required(attr::dim0, "one dimension; negative counts from the last")
       .required(attr::dim1, "the other one");
-  return as_view_permute(schema, infer_transpose);
+  return as_permutation(schema, infer_transpose);
 }
 
 PL_REGISTER_OP(make_permute);

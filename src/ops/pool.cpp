@@ -53,7 +53,7 @@ void infer_pool(Op& op) {
   add_output(op, output);
 }
 
-double flops_pool(const Op& op) {
+double pool_flops(const Op& op) {
   double result = double(op.out().elements());
   for (int64_t kernel : op.attributes[attr::kernel_size]) result *= double(kernel);
   return result;
@@ -109,7 +109,7 @@ Schema pool(const char* name, int spatial, bool average) {
   schema.same_if_alike = true;
   schema.same_only_if = {{attr::kernel_size, 1}, {attr::padding, 0}};
   schema.infer = infer_pool;
-  schema.flops = flops_pool;
+  schema.flops = pool_flops;
   schema.gradient = derive_pool;
   return schema;
 }

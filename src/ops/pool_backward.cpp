@@ -21,7 +21,7 @@ void infer_pool_backward(Op& op) {
   add_output(op, forward.in(0).shape);
 }
 
-double flops_pool_backward(const Op& op) {
+double pool_backward_flops(const Op& op) {
   double result = double(op.out().elements());
   if (op.attributes.has(attr::kernel_size))
     for (int64_t kernel : op.attributes[attr::kernel_size]) result *= double(kernel);
@@ -60,7 +60,7 @@ Schema pool_backward(int spatial, bool average, bool adaptive) {
     if (average) schema.attribute(attr::count_include_pad, true, "as for the pool");
   }
   schema.infer = infer_pool_backward;
-  schema.flops = flops_pool_backward;
+  schema.flops = pool_backward_flops;
   return schema;
 }
 

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <limits>
 
+#include "core/numbers.h"
 #include "ops/activation.h"
 
 namespace pl {
 namespace {
-
-constexpr double kPostOpsInfinity = std::numeric_limits<double>::infinity();
 
 bool is_applied(const UnaryFunction& function) { return !function.is(unary::kBoolean); }
 
@@ -94,7 +92,7 @@ PostOps list_of_short_forms(const Op& op) {
   }
   const auto low = op.attributes.find(attr::low), high = op.attributes.find(attr::high);
   if (low || high) {
-    PostOp step = PostOp::function("clip", {low.value_or(-kPostOpsInfinity), high.value_or(kPostOpsInfinity)});
+    PostOp step = PostOp::function("clip", {low.value_or(-kInfinity), high.value_or(kInfinity)});
     complete_function(op, step, "low or high");
     check(op, step.alpha() <= step.beta(), Code::invalid_argument, "low is ", step.alpha(), ", expected at most ",
           step.beta(), " (high)");

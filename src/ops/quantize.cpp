@@ -29,7 +29,7 @@ void infer_dequantize(Op& op) {
 }
 
 // Scales for each index of a dimension do not lie as the op `pointwise` broadcasts.
-ElementExpression expression(const Op& op) {
+ElementExpression quantize_expression(const Op& op) {
   const bool single = op.in(1).elements() == 1 && op.in(1).dtype == DType::f32;
   if (!single || op.in(0).dtype == DType::s32) return {};
   return {quantizing_expression(op), {}, true};
@@ -51,7 +51,7 @@ Schema quantize_linear() {
       .result(Result("y").named_by(attr::dtype, dtypes::bytes).like("zero_point").of(DType::u8).shaped("x"));
   restrict_zero_point(schema, "zero_point");
   schema.infer = infer_quantize;
-  schema.expression = expression;
+  schema.expression = quantize_expression;
   return schema;
 }
 
@@ -69,7 +69,7 @@ Schema dequantize_linear() {
       .attribute(attr::axis, int64_t(1), "the dimension that scales are given for")
       .result(Result("y").like("scale").shaped("x"));
   schema.infer = infer_dequantize;
-  schema.expression = expression;
+  schema.expression = quantize_expression;
   return schema;
 }
 

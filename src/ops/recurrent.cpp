@@ -50,7 +50,7 @@ void infer_recurrent(Op& op) {
 }
 
 // Two products for each step; the functions of gates are few against them.
-double flops_recurrent(const Op& op) {
+double recurrent_flops(const Op& op) {
   const Dims &x = op.in(kX).shape, &r = op.in(kR).shape;
   return 2.0 * double(x[0]) * double(x[1]) * double(r[0]) * double(r[1]) * double(x[2] + r[2]);
 }
@@ -71,7 +71,7 @@ void derive_recurrent(Derivation& d) {
   for (size_t k = 0; k < made.size(); ++k) d.give_if_wanted(of_result[k], [&] { return made[k]; });
 }
 
-void infer_backward_recurrent(Op& op) {
+void infer_recurrent_backward(Op& op) {
   const Shapes shapes = checked_shapes(op, kMoreOfBackward);
   const bool lstm = op.attributes[attr::cell] == "lstm";
   for (int i : {kY, kGrad}) check_shape(op, i, shapes.y, "that of the layer's y");
@@ -89,7 +89,7 @@ void infer_backward_recurrent(Op& op) {
 }
 
 // The layer's products once more, and two for each of them.
-double flops_backward_recurrent(const Op& op) { return 3 * flops_recurrent(op); }
+double recurrent_backward_flops(const Op& op) { return 3 * recurrent_flops(op); }
 
 std::pair<int64_t, int64_t> whole_lengths(const Op& op) {
   const int64_t steps = op.in(kX).shape[op.attributes[attr::batch_first] ? 1 : 0];
@@ -119,7 +119,7 @@ void add_options(Schema& schema, int64_t gates) {
                   Role::constant)
         .like("x");
 }
-void add_attributes_recurrent(Schema& schema) {
+void add_recurrent_attributes(Schema& schema) {
   const std::string& cell = schema.constants[attr::cell];
   schema.attribute(attr::direction, std::string("forward"), "which way the steps are gone through",
                    {"forward", "reverse", "bidirectional"});
@@ -145,14 +145,14 @@ Schema recurrent(const char* name, int64_t gates, const char* title, const char*
   schema.constant(attr::cell, std::string(name)).constant(attr::gates, gates);
   add_weights(schema, gates);
   add_options(schema, gates);
-  add_attributes_recurrent(schema);
+  add_recurrent_attributes(schema);
   schema.result(Result("y").like("x")).result(Result("y_h").like("x"));
   if (gates == 4) schema.result(Result("y_c").like("x"));
   schema.infer = infer_recurrent;
   schema.integers = [](const Op& op, int input) {
     return input == kLengths ? whole_lengths(op) : std::pair<int64_t, int64_t>(0, 0);
   };
-  schema.flops = flops_recurrent;
+  schema.flops = recurrent_flops;
   schema.gradient = derive_recurrent;
   return schema;
 }
@@ -177,15 +177,15 @@ Schema recurrent_backward(const char* name, int64_t gates) {
   add_options(schema, gates);
   schema.optional("grad_h", "the gradient by y_h; zeros without it").like("x");
   if (lstm) schema.optional("grad_c", "the gradient by y_c; zeros without it").like("x");
-  add_attributes_recurrent(schema);
+  add_recurrent_attributes(schema);
   for (const char* input : {"x", "w", "r"}) schema.result(Result(concat("d", input)).like("x").shaped(input));
   schema.result(Result("db").like("x")).result(Result("dinitial_h").like("x"));
   if (lstm) schema.result(Result("dinitial_c").like("x")).result(Result("dp").like("x"));
-  schema.infer = infer_backward_recurrent;
+  schema.infer = infer_recurrent_backward;
   schema.integers = [](const Op& op, int input) {
     return input == kLengths + kMoreOfBackward ? whole_lengths(op) : std::pair<int64_t, int64_t>(0, 0);
   };
-  schema.flops = flops_backward_recurrent;
+  schema.flops = recurrent_backward_flops;
   return schema;
 }
 

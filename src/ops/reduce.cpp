@@ -16,7 +16,7 @@ struct Reduction {
   bool of_nothing;  // has a value for no elements
 };
 
-constexpr Reduction kReduceReductions[] = {
+constexpr Reduction kReductions[] = {
     {"sum", "Sum", "", "sum of x", dtypes::wide, true},
     {"mean", "Arithmetic mean", "", "sum of x / number of elements", dtypes::floats, true},
     {"amax", "Maximum", "NaN if one is NaN.", "max of x", dtypes::numbers, false},
@@ -28,7 +28,7 @@ constexpr Reduction kReduceReductions[] = {
 };
 
 const Reduction& reduction_of(std::string_view name) {
-  for (const Reduction& reduction : kReduceReductions)
+  for (const Reduction& reduction : kReductions)
     if (name == reduction.name) return reduction;
   fail(Code::internal, "reduction ", name, " is not in the list");
 }
@@ -47,7 +47,7 @@ Dims reduced_shape(const Dims& shape, const std::vector<int64_t>& dims, bool kee
 }
 
 // Maximum and minimum of nothing do not exist.
-void check_not_empty_reduce(const Op& op, const std::vector<int64_t>& dims) {
+void check_elements_along(const Op& op, const std::vector<int64_t>& dims) {
   const Dims& x = op.in(0).shape;
   for (int64_t dim : dims)
     check(op, x[int(dim)] > 0, Code::shape, "x.shape is ", x, ", expected at least one element along dimension ", dim);
@@ -67,7 +67,7 @@ void infer_reduce(Op& op) {
     for (int i = 0; i < x.size(); ++i) dims.push_back(i);
   op.attributes.set(attr::dim_ints, dims);
   const Dims output = reduced_shape(x, dims, op.attributes[attr::keepdim]);
-  if (!reduction.of_nothing) check_not_empty_reduce(op, dims);
+  if (!reduction.of_nothing) check_elements_along(op, dims);
   add_output(op, output);
 }
 
@@ -135,7 +135,7 @@ void infer_arg(Op& op) {
     op.attributes.set(attr::dim, dims[0]);
   }
   const Dims output = reduced_shape(x, dims, op.attributes[attr::keepdim]);
-  check_not_empty_reduce(op, dims);
+  check_elements_along(op, dims);
   add_output(op, output);
 }
 

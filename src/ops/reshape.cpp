@@ -7,27 +7,25 @@
 namespace pl {
 namespace {
 
-constexpr const char* kReshapeNoCopy =
+constexpr const char* kViewOrPlain =
     "A view where the layout of x permits; else x is brought to the plain layout first.";
 
-double no_flops_reshape(const Op&) { return 0; }
-
-std::optional<std::vector<TensorDesc>> view_reshape(const Op& op) {
+std::optional<std::vector<TensorDesc>> reshaped_view(const Op& op) {
   const auto desc = view_reshaped(op.in(0), op.out().shape);
   if (!desc) return std::nullopt;
   return std::vector<TensorDesc>{*desc};
 }
 
-Schema& as_view_reshape(Schema& schema, void (*infer)(Op&)) {
+Schema& as_reshape(Schema& schema, void (*infer)(Op&)) {
   schema.result(Result("y").like("x"));
   schema.renaming = Renaming::shape;
   schema.same_if_alike = true;
   schema.keeps_finite = true;
   schema.zeros = Zeros::where_all;
   schema.infer = infer;
-  schema.view = view_reshape;
+  schema.view = reshaped_view;
   schema.gradient = [](Derivation& d) { d.give(0, d.reshaped(d.gradient(), d.op().in(0).shape)); };
-  schema.flops = no_flops_reshape;
+  schema.flops = [](const Op&) { return 0.0; };
   return schema;
 }
 
@@ -62,13 +60,13 @@ void infer_reshape(Op& op) {
 
 Schema make_reshape() {
   Schema schema("reshape", "reshape",
-                concat("The elements of x under another shape, in the order of its dimensions.\n\n", kReshapeNoCopy,
+                concat("The elements of x under another shape, in the order of its dimensions.\n\n", kViewOrPlain,
                        "\n\nSource: semantics of torch.reshape and numpy.reshape."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
       .required(attr::shape, "sizes whose product is that of x; one may be -1: what is left")
       .axis(attr::shape, AxisRule::Meaning::sizes);
-  return as_view_reshape(schema, infer_reshape);
+  return as_reshape(schema, infer_reshape);
 }
 
 void infer_flatten(Op& op) {
@@ -92,12 +90,12 @@ void infer_flatten(Op& op) {
 Schema make_flatten() {
   Schema schema(
       "flatten", "flatten",
-      concat("Some consecutive dimensions made one.\n\n", kReshapeNoCopy, "\n\nSource: semantics of torch.flatten."));
+      concat("Some consecutive dimensions made one.\n\n", kViewOrPlain, "\n\nSource: semantics of torch.flatten."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
       .attribute(attr::start_dim, int64_t(0), "the first of them; negative counts from the last")
       .attribute(attr::end_dim, int64_t(-1), "the last of them; negative counts from the last");
-  return as_view_reshape(schema, infer_flatten);
+  return as_reshape(schema, infer_flatten);
 }
 
 void infer_squeeze(Op& op) {
@@ -121,13 +119,13 @@ void infer_squeeze(Op& op) {
 
 Schema make_squeeze() {
   Schema schema("squeeze", "squeeze",
-                concat("Dimensions of size 1 removed.\n\n", kReshapeNoCopy, "\n\nSource: semantics of torch.squeeze."));
+                concat("Dimensions of size 1 removed.\n\n", kViewOrPlain, "\n\nSource: semantics of torch.squeeze."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
       .attribute(attr::dim_ints, None{},
                  "which ones, negative ones counted from the last; those of another size stay; None: all of size 1")
       .axis(attr::dim_ints);
-  return as_view_reshape(schema, infer_squeeze);
+  return as_reshape(schema, infer_squeeze);
 }
 
 void infer_unsqueeze(Op& op) {
@@ -144,14 +142,13 @@ void infer_unsqueeze(Op& op) {
 }
 
 Schema make_unsqueeze() {
-  Schema schema(
-      "unsqueeze", "unsqueeze",
-      concat("A dimension of size 1 added.\n\n", kReshapeNoCopy, "\n\nSource: semantics of torch.unsqueeze."));
+  Schema schema("unsqueeze", "unsqueeze",
+                concat("A dimension of size 1 added.\n\n", kViewOrPlain, "\n\nSource: semantics of torch.unsqueeze."));
   schema.tensor("x", "rank at most 7, any dtype")
       .batched()
       .required(attr::dim, "its place in the result; negative counts from the last")
       .axis(attr::dim);
-  return as_view_reshape(schema, infer_unsqueeze);
+  return as_reshape(schema, infer_unsqueeze);
 }
 
 PL_REGISTER_OP(make_reshape);

@@ -64,7 +64,7 @@ void infer_resize(Op& op) {
   add_output(op, output);
 }
 
-double flops_resize(const Op& op) {
+double resize_flops(const Op& op) {
   const double taps = op.attributes[attr::mode] == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
   return taps * double(op.out().elements());
 }
@@ -84,7 +84,7 @@ void derive_resize(Derivation& d) {
   d.give(0, d.make("interpolate_backward", attributes, {d.gradient()}));
 }
 
-void infer_backward_resize(Op& op) {
+void infer_resize_backward(Op& op) {
   check_rank(op, 0, 3, 5);
   const Dims& grad = op.in(0).shape;
   const int spatial = grad.size() - 2;
@@ -119,7 +119,7 @@ Schema interpolate_backward() {
                  {"nearest", "linear", "bilinear", "trilinear"})
       .attribute(attr::align_corners, false, "as for interpolate")
       .result(Result("dx").like("grad"));
-  schema.infer = infer_backward_resize;
+  schema.infer = infer_resize_backward;
   schema.flops = [](const Op& op) {
     const double taps = op.attributes[attr::mode] == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
     return taps * double(op.in(0).elements());
@@ -149,7 +149,7 @@ Schema interpolate() {
                 dtypes::floats)
       .result(Result("y").like("x"));
   schema.infer = infer_resize;
-  schema.flops = flops_resize;
+  schema.flops = resize_flops;
   schema.gradient = derive_resize;
   return schema;
 }

@@ -7,12 +7,12 @@ namespace pl {
 namespace {
 
 constexpr const char* kReduce = "how an element joins what is there: none (the last one stays), sum, prod, amax, amin";
-const std::vector<std::string> kScatterReductions = {"none", "sum", "prod", "amax", "amin"};
+const std::vector<std::string> kCombinations = {"none", "sum", "prod", "amax", "amin"};
 
 // The reductions that join.
 std::vector<AttributeValue> joining() {
   std::vector<AttributeValue> found;
-  for (const std::string& name : kScatterReductions)
+  for (const std::string& name : kCombinations)
     if (name != "none") found.push_back(name);
   return found;
 }
@@ -72,7 +72,7 @@ Schema scatter() {
       .of(dtypes::indices)
       .tensor("src", "the rank and dtype of x, sizes at most those of x but along dim")
       .like("x")
-      .attribute(attr::reduce, std::string("none"), kReduce, kScatterReductions)
+      .attribute(attr::reduce, std::string("none"), kReduce, kCombinations)
       .restrict(attr::reduce, joining(), "x", dtypes::numbers)
       .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer_scatter;
@@ -98,7 +98,7 @@ Schema scatter_nd() {
       .of(dtypes::indices)
       .tensor("src", "index.shape[:-1] + x.shape[r:], the dtype of x")
       .like("x")
-      .attribute(attr::reduce, std::string("none"), kReduce, kScatterReductions)
+      .attribute(attr::reduce, std::string("none"), kReduce, kCombinations)
       .restrict(attr::reduce, joining(), "x", dtypes::numbers)
       .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer_nd;

@@ -7,12 +7,10 @@
 namespace pl {
 namespace {
 
-constexpr const char* kSliceNoCopy =
+constexpr const char* kViewAtWholeBlocks =
     "A view where the layout of x permits (blocked dimensions must be cut at whole blocks); else x is brought to the "
     "plain layout first.";
-constexpr size_t kSliceMostParts = 65536;
-
-double no_flops_slice(const Op&) { return 0; }
+constexpr size_t kMostSplitParts = 65536;
 
 // After infer the attributes hold a start, end and step for each dimension, in range.
 void infer_slice(Op& op) {
@@ -94,7 +92,7 @@ Schema make_slice() {
                 concat("A part of a tensor: starts[i], starts[i] + steps[i], ... before ends[i] along dimension "
                        "axes[i].\n\nNegative starts and ends count from the end; they are limited to the size, as in "
                        "Python.  ",
-                       kSliceNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
+                       kViewAtWholeBlocks, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
   schema.tensor("x", "any shape, any dtype")
       .batched()
       .required(attr::starts, "first index along each of axes")
@@ -106,7 +104,7 @@ Schema make_slice() {
   schema.same_if_alike = true;
   schema.infer = infer_slice;
   schema.gradient = derive_slice;
-  schema.flops = no_flops_slice;
+  schema.flops = [](const Op&) { return 0.0; };
   schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
     const auto desc =
         view_sliced(op.in(0), Dims(op.attributes[attr::starts]), op.out().shape, Dims(op.attributes[attr::steps]));
@@ -129,8 +127,8 @@ void infer_split(Op& op) {
   if (sections.size() == 1) {
     const int64_t part = sections[0];
     check(op, part > 0 || size == 0, Code::invalid_argument, "split_size_or_sections is 0, expected at least 1");
-    check(op, size == 0 || (size - 1) / part < int64_t(kSliceMostParts), Code::invalid_argument,
-          "split_size_or_sections is ", part, ", expected at most ", kSliceMostParts, " parts of dimension ", dim,
+    check(op, size == 0 || (size - 1) / part < int64_t(kMostSplitParts), Code::invalid_argument,
+          "split_size_or_sections is ", part, ", expected at most ", kMostSplitParts, " parts of dimension ", dim,
           " of size ", size);
     sections.clear();
     for (int64_t start = 0; start < size; start += part) sections.push_back(std::min(part, size - start));
@@ -168,7 +166,7 @@ std::optional<std::vector<TensorDesc>> view_split(const Op& op) {
 
 Schema make_split() {
   Schema schema("split", "split",
-                concat("A tensor cut into parts along one dimension.\n\n", kSliceNoCopy,
+                concat("A tensor cut into parts along one dimension.\n\n", kViewAtWholeBlocks,
                        "\n\nReturns one tensor for each part.\n\nSource: semantics of torch.split."));
   schema.tensor("x", "rank at least 1, any dtype")
       .batched()
@@ -182,7 +180,7 @@ Schema make_split() {
   schema.infer = infer_split;
   schema.gradient = derive_split;
   schema.several = true;
-  schema.flops = no_flops_slice;
+  schema.flops = [](const Op&) { return 0.0; };
   schema.view = view_split;
   return schema;
 }

@@ -26,7 +26,7 @@ void infer_squeeze_excite(Op& op) {
   add_output(op);
 }
 
-double flops_squeeze_excite(const Op& op) {
+double squeeze_excite_flops(const Op& op) {
   return 2.0 * double(op.in(0).elements()) +
          4.0 * double(op.in(0).shape[0]) * double(op.in(1).shape[0]) * double(op.in(0).shape[1]);
 }
@@ -94,7 +94,7 @@ Schema squeeze_excite() {
       .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer_squeeze_excite;
   schema.gradient = derive_squeeze_excite;
-  schema.flops = flops_squeeze_excite;
+  schema.flops = squeeze_excite_flops;
   return schema;
 }
 

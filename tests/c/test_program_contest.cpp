@@ -5,11 +5,11 @@
 #include <string>
 #include <thread>
 
+#include "core/samples.h"
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
 #include "graph/plan.h"
-#include "graph/samples.h"
 #include "graph_testing.h"
 
 using namespace pl;

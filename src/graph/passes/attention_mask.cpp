@@ -10,8 +10,8 @@ namespace pl::passes {
 namespace {
 
 constexpr int64_t kLargestMask = int64_t(4) << 20;  // elements of a mask that is looked at or put together here
-constexpr size_t kAttentionMaskMostTerms = 16;      // of conjunctions
-constexpr int kAttentionMaskMostDepth = 16;         // of ops that make a constant mask
+constexpr size_t kMostConjuncts = 16;               // of conjunctions
+constexpr int kMostMaskOps = 16;                    // of ops that make a constant mask
 
 bool is_bool(const Rewriter& rewriter, ValueId id) { return rewriter.desc(id).dtype == DType::boolean; }
 
@@ -64,7 +64,7 @@ Pattern pattern_of(Rewriter& rewriter, Context& context, const MaskTerm& term) {
   const Dims& shape = rewriter.shape(term.mask);
   const int64_t count = shape.product();
   if (count > kLargestMask || count == 0) return Pattern::other;
-  const TensorRef known = evaluated(rewriter, context, term.mask, kAttentionMaskMostDepth, kLargestMask);
+  const TensorRef known = evaluated(rewriter, context, term.mask, kMostMaskOps, kLargestMask);
   if (!known) return Pattern::other;
   const bool boolean = is_bool(rewriter, term.mask);
   const std::vector<double> values = numbers_of(*known);
@@ -136,7 +136,7 @@ MaskTerms simplified_masks(Rewriter& rewriter, Context& context, const std::vect
     rest.pop_back();
     do term.mask = without_repeats(rewriter, term.mask);
     while (take_condition(rewriter, term) ||
-           (result.terms.size() + rest.size() < kAttentionMaskMostTerms && take_apart(rewriter, term, rest)));
+           (result.terms.size() + rest.size() < kMostConjuncts && take_apart(rewriter, term, rest)));
     const Pattern pattern = pattern_of(rewriter, context, term);
     if (pattern == Pattern::causal)
       result.causal = true;

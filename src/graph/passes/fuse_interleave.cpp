@@ -7,39 +7,38 @@
 namespace pl::passes {
 namespace {
 
-struct FuseInterleavePart {
+struct ChannelRun {
   int64_t start = 0, count = 0;
   ValueId value = kNoValue;
 };
 
 // The channels that a slice takes, if it takes a run of them and all of the other dimensions.
-std::optional<FuseInterleavePart> part_of_fuse_interleave(Rewriter& rewriter, size_t index) {
+std::optional<ChannelRun> channel_run_of(Rewriter& rewriter, size_t index) {
   if (!rewriter.live(index) || !is_slice(rewriter.node(index))) return std::nullopt;
   const Op op = rewriter.op(index);
   const Dims &from = op.in(0).shape, &to = op.out().shape;
   for (int d = 0; d < from.size(); ++d)
     if (d != 1 && from[d] != to[d]) return std::nullopt;
   if (op.attributes[attr::steps][1] != 1) return std::nullopt;
-  return FuseInterleavePart{op.attributes[attr::starts][1], to[1], rewriter.node(index).outputs[0]};
+  return ChannelRun{op.attributes[attr::starts][1], to[1], rewriter.node(index).outputs[0]};
 }
 
 // The slices that use a value, in order, if nothing else does and they tile its channels; else none.
-std::vector<FuseInterleavePart> parts_of(Rewriter& rewriter, ValueId id, const std::vector<int32_t>& users) {
+std::vector<ChannelRun> channel_runs_of(Rewriter& rewriter, ValueId id, const std::vector<int32_t>& users) {
   if (size_t(rewriter.uses(id)) != users.size()) return {};
-  std::vector<FuseInterleavePart> parts;
+  std::vector<ChannelRun> parts;
   for (int32_t user : users) {
-    const auto part = part_of_fuse_interleave(rewriter, size_t(user));
+    const auto part = channel_run_of(rewriter, size_t(user));
     if (!part) return {};
     parts.push_back(*part);
   }
-  std::sort(parts.begin(), parts.end(),
-            [](const FuseInterleavePart& a, const FuseInterleavePart& b) { return a.start < b.start; });
+  std::sort(parts.begin(), parts.end(), [](const ChannelRun& a, const ChannelRun& b) { return a.start < b.start; });
   int64_t next = 0;
-  for (const FuseInterleavePart& part : parts) {
+  for (const ChannelRun& part : parts) {
     if (part.start != next) return {};
     next += part.count;
   }
-  return next == rewriter.shape(id)[1] ? parts : std::vector<FuseInterleavePart>();
+  return next == rewriter.shape(id)[1] ? parts : std::vector<ChannelRun>();
 }
 
 void fuse_interleave_at(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
@@ -51,10 +50,10 @@ void fuse_interleave_at(Rewriter& rewriter, size_t index, const std::vector<std:
   if (inputs.size() != 2 || rewriter.shape(inputs[0]) != rewriter.shape(inputs[1])) return;
   if (rewriter.op(size_t(before)).attributes[attr::dim] != 1) return;
   const ValueId z = node.outputs[0];
-  std::vector<FuseInterleavePart> parts = parts_of(rewriter, z, consumers[size_t(z)]);
+  std::vector<ChannelRun> parts = channel_runs_of(rewriter, z, consumers[size_t(z)]);
   if (parts.empty()) parts = {{0, rewriter.shape(z)[1], z}};
   std::vector<int64_t> sections;
-  for (const FuseInterleavePart& part : parts) sections.push_back(part.count);
+  for (const ChannelRun& part : parts) sections.push_back(part.count);
   Attributes attributes;
   attributes.set(attr::sections, sections);
   const std::vector<ValueId> results = rewriter.insert_all(index, "interleave", attributes, inputs, node.name);

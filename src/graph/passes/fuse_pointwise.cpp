@@ -17,7 +17,7 @@ namespace {
 
 // Beyond these a kernel has no registers for all of it at once.
 constexpr size_t kMostInputs = 8;
-constexpr size_t kFusePointwiseMostNodes = 64;
+constexpr size_t kMostFusedNodes = 64;
 
 struct Element {
   pointwise::Program program;
@@ -67,7 +67,7 @@ class Joined {
   // Whether one op can compute it, with a result like this.
   bool fits(const TensorDesc& result) const {
     // Where all were numbers no input is left: fold_constants computes those.
-    if (inputs_.empty() || inputs_.size() > kMostInputs || nodes_ > kFusePointwiseMostNodes) return false;
+    if (inputs_.empty() || inputs_.size() > kMostInputs || nodes_ > kMostFusedNodes) return false;
     std::vector<bool> reached(size_t(result.rank()), false);
     int rank = 0;
     for (ValueId id : inputs_) {

@@ -14,9 +14,9 @@
 namespace pl::passes {
 namespace {
 
-constexpr int64_t kMostRows = 1 << 18;    // a list of 2 MB
-constexpr int kGatherRowsMostNodes = 64;  // of one pattern
-constexpr int kGatherRowsMostViews = 4;   // one behind the other
+constexpr int64_t kMostRows = 1 << 18;  // a list of 2 MB
+constexpr int kMostPatternNodes = 64;   // of one pattern
+constexpr int kMostViewsOfRows = 4;     // one behind the other
 
 // What a value is: rows of `source`, in the order of the value's elements; each of its own rows is one of them or some.
 struct Rows {
@@ -24,7 +24,7 @@ struct Rows {
   std::vector<int64_t> list;
 };
 
-int64_t columns_of_gather_rows(const Dims& shape) { return shape[shape.size() - 1]; }
+int64_t last_size(const Dims& shape) { return shape[shape.size() - 1]; }
 
 // What `taken`, a list of positions among the rows of a whole, are, where each row of it is `pieces` of the list;
 // positions in row-major order.
@@ -67,15 +67,15 @@ class Finder {
 
   // Nothing where the rows do not all come from one result that makes_rows().
   std::optional<Rows> find(ValueId id) {
-    if (++nodes_ > kGatherRowsMostNodes) return std::nullopt;
+    if (++nodes_ > kMostPatternNodes) return std::nullopt;
     const int maker = rewriter_.maker(id);
     if (maker < 0) return std::nullopt;
     const Node& node = rewriter_.node(size_t(maker));
     const Dims shape = rewriter_.shape(id);
     const int64_t elements = rewriter_.desc(id).elements();
-    if (shape.size() < 2 || elements == 0 || elements / columns_of_gather_rows(shape) > kMostRows) return std::nullopt;
+    if (shape.size() < 2 || elements == 0 || elements / last_size(shape) > kMostRows) return std::nullopt;
     if (makes_rows(node, shape)) {
-      Rows rows{id, std::vector<int64_t>(size_t(elements / columns_of_gather_rows(shape)))};
+      Rows rows{id, std::vector<int64_t>(size_t(elements / last_size(shape)))};
       std::iota(rows.list.begin(), rows.list.end(), int64_t(0));
       return rows;
     }
@@ -85,7 +85,7 @@ class Finder {
     const ValueId x = rewriter_.input(node, 0);
     const Dims from = rewriter_.shape(x);
     if (from.size() < 2) return std::nullopt;
-    if ((slices || permutes) && columns_of_gather_rows(from) != columns_of_gather_rows(shape)) return std::nullopt;
+    if ((slices || permutes) && last_size(from) != last_size(shape)) return std::nullopt;
     const Op op = rewriter_.op(size_t(maker));
     const size_t last = size_t(from.size() - 1);
     std::vector<int64_t> steps = row_steps(from), dims;
@@ -101,8 +101,7 @@ class Finder {
       if (dims[last] != int64_t(last)) return std::nullopt;
     }
     auto rows = find(x);
-    if (!rows || columns_of_gather_rows(shape) % columns_of_gather_rows(rewriter_.shape(rows->source)))
-      return std::nullopt;
+    if (!rows || last_size(shape) % last_size(rewriter_.shape(rows->source))) return std::nullopt;
     if (!slices && !permutes) return rows;
     std::vector<int64_t> sizes, ordered;
     for (size_t d = 0; d < last; ++d) {
@@ -110,7 +109,7 @@ class Finder {
       ordered.push_back(steps[permutes ? size_t(dims[d]) : d]);
     }
     rows->list = picked(rows->list, positions(sizes, ordered, first),
-                        columns_of_gather_rows(shape) / columns_of_gather_rows(rewriter_.shape(rows->source)));
+                        last_size(shape) / last_size(rewriter_.shape(rows->source)));
     return rows;
   }
 
@@ -147,14 +146,14 @@ bool belongs(const Node& node) { return is_concat(node) || is_slice(node) || is_
 bool is_copied(Rewriter& rewriter, ValueId id) {
   ValueId source;
   int length;
-  const auto combined = CombinedViews::back_from(rewriter, id, kGatherRowsMostViews, source, length);
+  const auto combined = CombinedViews::back_from(rewriter, id, kMostViewsOfRows, source, length);
   return combined && length > 0 && combined->is_copied();
 }
 
 // Whether a value is a concat, or views of one.
 bool has_concat(Rewriter& rewriter, ValueId id) {
   int maker = rewriter.maker(id);
-  for (int steps = 0; maker >= 0 && steps < kGatherRowsMostNodes; ++steps) {
+  for (int steps = 0; maker >= 0 && steps < kMostPatternNodes; ++steps) {
     const Node& node = rewriter.node(size_t(maker));
     if (is_concat(node)) return true;
     if (!belongs(node)) return false;
@@ -174,7 +173,7 @@ void gather(Rewriter& rewriter, Context& context, size_t index, const std::vecto
   const auto rows = Finder(rewriter).find(y);
   if (!rows) return;
   const Dims shape = rewriter.shape(y);
-  const int64_t columns = columns_of_gather_rows(rewriter.shape(rows->source)), count = int64_t(rows->list.size());
+  const int64_t columns = last_size(rewriter.shape(rows->source)), count = int64_t(rows->list.size());
   const TensorRef list = Tensor::allocate(context.host(), TensorDesc::dense(DType::s64, Dims{count}));
   context.write(list, rows->list.data(), rows->list.size() * sizeof(int64_t));
   Attributes flat, along, back;

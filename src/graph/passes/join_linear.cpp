@@ -24,7 +24,7 @@
 namespace pl::passes {
 namespace {
 
-constexpr int kJoinLinearMostViews = 4;  // between a product and its reader
+constexpr int kMostViewsBehindProduct = 4;  // between a product and its reader
 // On the process's threads, where the joined result is more than second-level caches hold, short sums are no faster as
 // one, and an activation takes more in a loop of its own than one product gains
 // (docs/notes/2026-11-25-text-on-two-cores.md).  Where each op is a launch, one for several is always less.
@@ -113,7 +113,7 @@ class Joiner {
       if (!view) return;
       functions.push_back(rewriter_.post_ops(index));
       const bool taken =
-          functions.back().empty() ? is_read(y, *view, kJoinLinearMostViews) : applies(functions.back()[0], *view);
+          functions.back().empty() ? is_read(y, *view, kMostViewsBehindProduct) : applies(functions.back()[0], *view);
       if (!taken) return;
     }
     rewrite(group, functions, std::move(shared));

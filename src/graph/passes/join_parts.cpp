@@ -8,16 +8,16 @@ namespace pl::passes {
 namespace {
 
 // What `pad` puts zeros around, along one dimension.
-struct JoinPartsPart {
+struct PaddedPart {
   ValueId value = kNoValue;
   int dim = 0;
   int64_t begin = 0, end = 0;  // its own positions in the padded tensor
 };
 
-std::optional<JoinPartsPart> part_of_join_parts(Rewriter& rewriter, ValueId id) {
+std::optional<PaddedPart> padded_part_of(Rewriter& rewriter, ValueId id) {
   const auto border = border_of(rewriter, id);
   if (!border || border->value != 0) return std::nullopt;
-  JoinPartsPart part;
+  PaddedPart part;
   part.value = border->x;
   part.dim = -1;
   for (size_t d = 0; d < border->begins.size(); ++d) {
@@ -56,11 +56,11 @@ void collect(Rewriter& rewriter, size_t sum, std::vector<ValueId>& terms) {
   }
 }
 
-ValueId joined(Rewriter& rewriter, size_t index, const std::vector<JoinPartsPart>& parts, const Dims& whole) {
+ValueId joined(Rewriter& rewriter, size_t index, const std::vector<PaddedPart>& parts, const Dims& whole) {
   const std::string name = rewriter.node(index).name;
   const int dim = parts[0].dim;
   std::vector<ValueId> values;
-  for (const JoinPartsPart& part : parts) values.push_back(part.value);
+  for (const PaddedPart& part : parts) values.push_back(part.value);
   Attributes attributes;
   attributes.set(attr::dim, int64_t(dim));
   const ValueId made = rewriter.insert(index, "concat", attributes, values, name);
@@ -79,9 +79,9 @@ void join(Rewriter& rewriter, size_t index) {
   std::vector<ValueId> terms;
   collect(rewriter, index, terms);
   std::vector<ValueId> others;
-  std::vector<std::pair<JoinPartsPart, ValueId>> parts;  // and the padded tensor
+  std::vector<std::pair<PaddedPart, ValueId>> parts;  // and the padded tensor
   for (ValueId term : terms) {
-    if (const auto part = part_of_join_parts(rewriter, term))
+    if (const auto part = padded_part_of(rewriter, term))
       parts.emplace_back(*part, term);
     else
       others.push_back(term);
@@ -91,7 +91,7 @@ void join(Rewriter& rewriter, size_t index) {
   });
   const Dims whole = rewriter.shape(node.outputs[0]);
   for (size_t i = 0; i < parts.size();) {
-    std::vector<JoinPartsPart> run{parts[i].first};
+    std::vector<PaddedPart> run{parts[i].first};
     size_t next = i + 1;
     for (; next < parts.size() && parts[next].first.dim == run[0].dim && parts[next].first.begin == run.back().end;
          ++next)

@@ -6,7 +6,7 @@ namespace pl::passes {
 namespace {
 
 // Merged ones are three views at most, so what stands before a view in a sweep is no longer.
-constexpr int kMergeViewsMostViews = 4;
+constexpr int kMostMergedViews = 4;
 
 void merge_views_at(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
@@ -20,7 +20,7 @@ void merge_views_at(Rewriter& rewriter, size_t index) {
       steps.push_back({false, rewriter.shape(node.outputs[0]).vector()});
     return rewrite_as_steps(rewriter, index, x, steps);
   }
-  for (int most = kMergeViewsMostViews; most >= 2; --most) {
+  for (int most = kMostMergedViews; most >= 2; --most) {
     ValueId source;
     int length;
     const auto combined = CombinedViews::back_from(rewriter, node.outputs[0], most, source, length);

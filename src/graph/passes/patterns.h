@@ -1,19 +1,17 @@
 // Patterns: what a node is, asked of the rules that its schema states (ops/rules.h).
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/numbers.h"
 #include "graph/named_ops.h"
 #include "graph/passes/rewriter.h"
 
 namespace pl::passes {
-
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Operation = Algebra::Operation;
 using Is = bool (*)(const Node& node);  // what a pattern asks of a node

@@ -35,7 +35,7 @@ int taker(const Rewriter& rewriter, ValueId y) {
 
 // Makes node `before` do the steps, in place of node `index`, which takes its place: there all inputs exist.  A node of
 // several results, which others read, stays where it is.
-void fuse_post_op_fusion(Rewriter& rewriter, size_t index, const Fused& fused) {
+void apply_fused(Rewriter& rewriter, size_t index, const Fused& fused) {
   const Node& first = rewriter.node(size_t(fused.before));
   Attributes attributes = first.attributes;
   set_post_ops(attributes, list_of(rewriter, fused));
@@ -51,7 +51,7 @@ void fuse_function(Rewriter& rewriter, size_t index, const Judge& may) {
   const int before = taker(rewriter, y);
   if (before < 0 || rewriter.desc(node.outputs[0]).dtype != rewriter.desc(y).dtype) return;
   const Fused fused{before, {function_of(rewriter.op(index))}, rewriter.inputs(rewriter.node(size_t(before)))};
-  if (may(rewriter, index, fused)) fuse_post_op_fusion(rewriter, index, fused);
+  if (may(rewriter, index, fused)) apply_fused(rewriter, index, fused);
 }
 
 // Operand k of node `index`, a sum or a product of two tensors, by the op that makes it, if that can add the other
@@ -80,8 +80,8 @@ void fuse_joined(Rewriter& rewriter, size_t index, PostOp::Kind kind, const Judg
   if (first && !may(rewriter, index, *first)) first.reset();
   if (second && !may(rewriter, index, *second)) second.reset();
   // The later one: the other operand then exists when it runs, wherever the order is changed.
-  if (first && (!second || first->before > second->before)) return fuse_post_op_fusion(rewriter, index, *first);
-  if (second) fuse_post_op_fusion(rewriter, index, *second);
+  if (first && (!second || first->before > second->before)) return apply_fused(rewriter, index, *first);
+  if (second) apply_fused(rewriter, index, *second);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 constexpr double kHalfSqrt2 = 0.70710678118654752;  // 1 / sqrt(2)
 constexpr double kSqrt2OverPi = 0.79788456080286536;
 constexpr double kGeluCubic = 0.044715;
-constexpr int kRecogniseActivationMostDepth = 6;  // of products in products; the longest pattern has three
+constexpr int kMostNestedProducts = 6;  // of products in products; the longest pattern has three
 
 // Constants arrive rounded to f32, or were multiplied in f32.
 bool is_close(double value, double expected) { return std::fabs(value - expected) <= 1e-5 * std::fabs(expected); }
@@ -154,7 +154,7 @@ class Matcher {
   void append(ValueId id, Factors& factors) {
     const int index = rewriter_.sole_maker(id);
     ++depth_;
-    const bool taken = index >= 0 && depth_ <= kRecogniseActivationMostDepth && multiply(size_t(index), factors);
+    const bool taken = index >= 0 && depth_ <= kMostNestedProducts && multiply(size_t(index), factors);
     --depth_;
     if (taken) return;
     factors.values.push_back(id);

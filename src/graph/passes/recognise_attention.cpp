@@ -58,7 +58,7 @@ Attributes swap_last(int rank) {
 
 // Added to a score of f32, a number below this leaves nothing of it.
 constexpr double kAbsorbing = -1e30;
-constexpr int kRecogniseAttentionMostTerms = 8;  // sums, choices and reshapes between the products
+constexpr int kMostOpsBetweenProducts = 8;  // sums, choices and reshapes between the products
 
 struct Scores {
   ValueId q = kNoValue, k = kNoValue;
@@ -112,7 +112,7 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
                                   std::vector<Dims>& views) {
   views.push_back(rewriter.shape(id));
   if (auto scores = scores_of(rewriter, id)) return scores;
-  if (int(terms.size() + views.size()) > kRecogniseAttentionMostTerms) return std::nullopt;
+  if (int(terms.size() + views.size()) > kMostOpsBetweenProducts) return std::nullopt;
   const Dims shape = rewriter.shape(id);
   if (const int sum = sole_maker(rewriter, id, Operation::sum); sum >= 0) {
     for (size_t k = 0; k < 2; ++k) {

@@ -13,7 +13,7 @@ struct Columns {
   int64_t start = 0, count = 0;
 };
 
-std::optional<Columns> columns_of_recognise_rotary(Rewriter& rewriter, ValueId id) {
+std::optional<Columns> columns_taken(Rewriter& rewriter, ValueId id) {
   const int index = rewriter.maker(id);
   if (index < 0) return std::nullopt;
   const Node& node = rewriter.node(size_t(index));
@@ -51,8 +51,8 @@ ValueId turned(Rewriter& rewriter, ValueId id) {
   const Node& node = rewriter.node(size_t(concat));
   const int negated = sole_maker(rewriter, rewriter.input(node, 0), "neg");
   if (negated < 0) return kNoValue;
-  const auto high = columns_of_recognise_rotary(rewriter, rewriter.input(rewriter.node(size_t(negated)), 0));
-  const auto low = columns_of_recognise_rotary(rewriter, rewriter.input(node, 1));
+  const auto high = columns_taken(rewriter, rewriter.input(rewriter.node(size_t(negated)), 0));
+  const auto low = columns_taken(rewriter, rewriter.input(node, 1));
   if (!high || !low || high->source != low->source || high->count != low->count) return kNoValue;
   const Dims& shape = rewriter.shape(id);
   const bool halves = low->start == 0 && high->start == low->count && shape == rewriter.shape(low->source);
@@ -98,10 +98,10 @@ void take_rest(Rewriter& rewriter, size_t index) {
   if (!joins_two(rewriter, int(index))) return;
   const Node& node = rewriter.node(index);
   const int rotary = sole_maker(rewriter, rewriter.input(node, 0), is_rotary_embedding);
-  const auto rest = columns_of_recognise_rotary(rewriter, rewriter.input(node, 1));
+  const auto rest = columns_taken(rewriter, rewriter.input(node, 1));
   if (rotary < 0 || !rest || rewriter.shape(rest->source) != rewriter.shape(node.outputs[0])) return;
   const std::vector<ValueId> parts = rewriter.inputs(rewriter.node(size_t(rotary)));
-  const auto first = columns_of_recognise_rotary(rewriter, parts[0]);
+  const auto first = columns_taken(rewriter, parts[0]);
   if (!first || first->source != rest->source || first->start != 0 || rest->start != first->count) return;
   const Dims& table = rewriter.shape(parts[1]);
   if (table[table.size() - 1] != first->count) return;

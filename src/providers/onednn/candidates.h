@@ -177,6 +177,9 @@ struct Described {
 };
 Described describe(const TensorDesc& tensor, const Layout& layout);
 
+// As f32 in the plain layout: in which oneDNN wants scales, shifts and statistics whatever the dtype of x.
+inline TensorDesc plain_f32(const TensorDesc& tensor) { return TensorDesc::dense(DType::f32, tensor.shape); }
+
 // A bias, the op's input of that number if not negative, and its post-ops as a primitive over the result in place.
 // Nothing if oneDNN has not all of them.
 std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int bias = -1);

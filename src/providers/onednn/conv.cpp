@@ -75,7 +75,7 @@ struct Convolution {
   }
 };
 
-void list_onednn_conv(const Op& op, CandidateList& out) {
+void list_convolutions(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &weight = op.in(1);
   const int64_t groups = op.attributes[attr::groups];
@@ -105,7 +105,7 @@ void list_onednn_conv(const Op& op, CandidateList& out) {
   lister.finish();
 }
 
-PL_ONEDNN_KIND("conv", list_onednn_conv);
+PL_ONEDNN_KIND("conv", list_convolutions);
 
 }  // namespace
 }  // namespace pl::onednn

@@ -170,6 +170,24 @@ MemoryDesc strided_md(dnnl_data_type_t type, const std::vector<int64_t>& sizes, 
   return MemoryDesc(md);
 }
 
+void reorder_once(const_dnnl_memory_desc_t from, const void* data, const_dnnl_memory_desc_t to, void* result) {
+  dnnl_primitive_desc_t made = nullptr;
+  expect_success(dnnl_reorder_primitive_desc_create(&made, from, cpu_engine(), to, cpu_engine(), nullptr),
+                 "dnnl_reorder_primitive_desc_create");
+  const Owned<dnnl_primitive_desc_t> description(made);
+  dnnl_primitive_t primitive = nullptr;
+  expect_success(dnnl_primitive_create(&primitive, made), "dnnl_primitive_create");
+  const Owned<dnnl_primitive_t> owned(primitive);
+  dnnl_memory_t memories[2] = {};
+  expect_success(dnnl_memory_create(&memories[0], from, cpu_engine(), const_cast<void*>(data)), "dnnl_memory_create");
+  const Owned<dnnl_memory_t> first(memories[0]);
+  expect_success(dnnl_memory_create(&memories[1], to, cpu_engine(), result), "dnnl_memory_create");
+  const Owned<dnnl_memory_t> second(memories[1]);
+  const Owned<dnnl_stream_t> stream = make_stream();
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, memories[0]}, {DNNL_ARG_TO, memories[1]}};
+  expect_success(dnnl_primitive_execute(primitive, stream.get(), 2, arguments), "dnnl_primitive_execute");
+}
+
 std::vector<int64_t> row_major(const std::vector<int64_t>& sizes) {
   std::vector<int64_t> strides(sizes.size());
   int64_t stride = 1;

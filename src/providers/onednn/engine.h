@@ -82,6 +82,9 @@ MemoryDesc any_md(dnnl_data_type_t type, const std::vector<int64_t>& sizes);
 MemoryDesc clone(const_dnnl_memory_desc_t md);
 SharedDesc share(const_dnnl_memory_desc_t md);  // a copy for all that outlive who asked
 
+// Brings data into another form, once: what is run often is a kernel (kernel.h).
+void reorder_once(const_dnnl_memory_desc_t from, const void* data, const_dnnl_memory_desc_t to, void* result);
+
 // Row-major strides of a shape.
 std::vector<int64_t> row_major(const std::vector<int64_t>& sizes);
 

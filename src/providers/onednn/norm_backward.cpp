@@ -5,9 +5,6 @@
 namespace pl::onednn {
 namespace {
 
-// oneDNN keeps parameters and statistics in f32 whatever the dtype of x.
-TensorDesc in_f32_norm_backward(const TensorDesc& tensor) { return TensorDesc::dense(DType::f32, tensor.shape); }
-
 constexpr unsigned kFlags = dnnl_use_scale | dnnl_use_shift;
 
 // False: refused.
@@ -43,14 +40,14 @@ void list_training(const Op& op, CandidateList& out) {
       if (!step) return refuse(op, out, "oneDNN has not all of post_ops " + to_text(list));
       lister.then(std::move(step));
     }
-    Binding mean = output(DNNL_ARG_MEAN, in_f32_norm_backward(op.out(1))),
-            variance = output(DNNL_ARG_VARIANCE, in_f32_norm_backward(op.out(2)));
+    Binding mean = output(DNNL_ARG_MEAN, plain_f32(op.out(1))),
+            variance = output(DNNL_ARG_VARIANCE, plain_f32(op.out(2)));
     mean.index = 1;
     variance.index = 2;
-    lister.walk([&](dnnl_primitive_desc_t* pd) { return create_forward(pd, op, x.md.get(), flags, attributes); },
-                {input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, x.desc),
-                 input(DNNL_ARG_SCALE, 1, in_f32_norm_backward(op.in(1))),
-                 input(DNNL_ARG_SHIFT, 2, in_f32_norm_backward(op.in(2))), mean, variance});
+    lister.walk(
+        [&](dnnl_primitive_desc_t* pd) { return create_forward(pd, op, x.md.get(), flags, attributes); },
+        {input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, x.desc), input(DNNL_ARG_SCALE, 1, plain_f32(op.in(1))),
+         input(DNNL_ARG_SHIFT, 2, plain_f32(op.in(2))), mean, variance});
   }
   lister.finish();
 }
@@ -66,8 +63,8 @@ void list_backward(const Op& op, CandidateList& out) {
     if (!x) continue;
     PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
-    Binding of_weight = output(DNNL_ARG_DIFF_SCALE, in_f32_norm_backward(op.out(1)));
-    Binding of_bias = output(DNNL_ARG_DIFF_SHIFT, in_f32_norm_backward(op.out(2)));
+    Binding of_weight = output(DNNL_ARG_DIFF_SCALE, plain_f32(op.out(1)));
+    Binding of_bias = output(DNNL_ARG_DIFF_SHIFT, plain_f32(op.out(2)));
     of_weight.index = 1;
     of_bias.index = 2;
     Owned<dnnl_primitive_desc_t> hint;  // oneDNN's iterator refers to it
@@ -82,10 +79,8 @@ void list_backward(const Op& op, CandidateList& out) {
               kFlags, forward, attributes);
         },
         {input(DNNL_ARG_SRC, 0, x.desc), input(DNNL_ARG_DIFF_DST, 1, x.desc),
-         input(DNNL_ARG_MEAN, 2, in_f32_norm_backward(op.in(2))),
-         input(DNNL_ARG_VARIANCE, 3, in_f32_norm_backward(op.in(3))),
-         input(DNNL_ARG_SCALE, 4, in_f32_norm_backward(op.in(4))), output(DNNL_ARG_DIFF_SRC, x.desc), of_weight,
-         of_bias});
+         input(DNNL_ARG_MEAN, 2, plain_f32(op.in(2))), input(DNNL_ARG_VARIANCE, 3, plain_f32(op.in(3))),
+         input(DNNL_ARG_SCALE, 4, plain_f32(op.in(4))), output(DNNL_ARG_DIFF_SRC, x.desc), of_weight, of_bias});
   }
   lister.finish();
 }

@@ -4,9 +4,6 @@
 namespace pl::onednn {
 namespace {
 
-// oneDNN wants scale, shift and statistics in f32 whatever the dtype of x; the conversion loses nothing.
-TensorDesc in_f32_normalization(const TensorDesc& tensor) { return TensorDesc::dense(DType::f32, tensor.shape); }
-
 void list_batch_norm(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   if (op.in(0).rank() > 5) return refuse(op, out, "oneDNN normalises tensors of at most 5 dimensions");
@@ -26,10 +23,10 @@ void list_batch_norm(const Op& op, CandidateList& out) {
     if (!relu && !post_ops.post_ops_of(op)) return refuse(op, out, missing_post_op(op));
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, y.desc),
-                                  input(DNNL_ARG_MEAN, 1, in_f32_normalization(op.in(1))),
-                                  input(DNNL_ARG_VARIANCE, 2, in_f32_normalization(op.in(2)))};
-    if (op.has(3)) bindings.push_back(input(DNNL_ARG_SCALE, 3, in_f32_normalization(op.in(3))));
-    if (op.has(4)) bindings.push_back(input(DNNL_ARG_SHIFT, 4, in_f32_normalization(op.in(4))));
+                                  input(DNNL_ARG_MEAN, 1, plain_f32(op.in(1))),
+                                  input(DNNL_ARG_VARIANCE, 2, plain_f32(op.in(2)))};
+    if (op.has(3)) bindings.push_back(input(DNNL_ARG_SCALE, 3, plain_f32(op.in(3))));
+    if (op.has(4)) bindings.push_back(input(DNNL_ARG_SHIFT, 4, plain_f32(op.in(4))));
     lister.walk(
         [&](dnnl_primitive_desc_t* pd) {
           return dnnl_batch_normalization_forward_primitive_desc_create(
@@ -54,7 +51,7 @@ void list_layer_norm(const Op& op, CandidateList& out) {
   const auto parameter = [&](int index, int argument, unsigned flag) {
     if (!op.has(index)) return;
     flags |= flag;
-    bindings.push_back(input(argument, index, in_f32_normalization(op.in(index))));
+    bindings.push_back(input(argument, index, plain_f32(op.in(index))));
   };
   parameter(1, DNNL_ARG_SCALE, dnnl_use_scale);
   parameter(2, DNNL_ARG_SHIFT, dnnl_use_shift);

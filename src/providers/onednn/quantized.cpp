@@ -217,24 +217,7 @@ struct Question {
     const std::string form = concat(candidate.implementation, ' ', x.str(), ' ', y.str(), ' ', op.str());
     candidate.packings.push_back(
         {1, form, dnnl_memory_desc_get_size(wanted), [from, to](Buffer& source, Buffer& packed) {
-           dnnl_primitive_desc_t made = nullptr;
-           expect_success(
-               dnnl_reorder_primitive_desc_create(&made, from.get(), cpu_engine(), to.get(), cpu_engine(), nullptr),
-               "dnnl_reorder_primitive_desc_create");
-           const Owned<dnnl_primitive_desc_t> description(made);
-           dnnl_primitive_t primitive = nullptr;
-           expect_success(dnnl_primitive_create(&primitive, made), "dnnl_primitive_create");
-           const Owned<dnnl_primitive_t> owned(primitive);
-           dnnl_memory_t memories[2] = {};
-           expect_success(dnnl_memory_create(&memories[0], from.get(), cpu_engine(), source.host()),
-                          "dnnl_memory_create");
-           const Owned<dnnl_memory_t> first(memories[0]);
-           expect_success(dnnl_memory_create(&memories[1], to.get(), cpu_engine(), packed.host()),
-                          "dnnl_memory_create");
-           const Owned<dnnl_memory_t> second(memories[1]);
-           const Owned<dnnl_stream_t> stream = make_stream();
-           const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, memories[0]}, {DNNL_ARG_TO, memories[1]}};
-           expect_success(dnnl_primitive_execute(primitive, stream.get(), 2, arguments), "dnnl_primitive_execute");
+           reorder_once(from.get(), source.host(), to.get(), packed.host());
          }});
   }
 };

@@ -50,22 +50,7 @@ Packing pack_weights(int input, const Sizes& s, int64_t depth, const std::string
             // (levels, directions, depth, gates, hidden) over (direction, gate, hidden, depth).
             const MemoryDesc from = strided_md(dnnl_f32, {1, s.directions, depth, s.gates, s.hidden},
                                                {s.directions * s.gates * gate, s.gates * gate, 1, gate, depth});
-            dnnl_primitive_desc_t made = nullptr;
-            expect_success(
-                dnnl_reorder_primitive_desc_create(&made, from.get(), cpu_engine(), to.get(), cpu_engine(), nullptr),
-                "dnnl_reorder_primitive_desc_create");
-            const Owned<dnnl_primitive_desc_t> description(made);
-            dnnl_primitive_t primitive = nullptr;
-            expect_success(dnnl_primitive_create(&primitive, made), "dnnl_primitive_create");
-            const Owned<dnnl_primitive_t> owned(primitive);
-            dnnl_memory_t first = nullptr, second = nullptr;
-            expect_success(dnnl_memory_create(&first, from.get(), cpu_engine(), ordered.data()), "dnnl_memory_create");
-            const Owned<dnnl_memory_t> owned_first(first);
-            expect_success(dnnl_memory_create(&second, to.get(), cpu_engine(), packed.host()), "dnnl_memory_create");
-            const Owned<dnnl_memory_t> owned_second(second);
-            const Owned<dnnl_stream_t> stream = make_stream();
-            const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, first}, {DNNL_ARG_TO, second}};
-            expect_success(dnnl_primitive_execute(primitive, stream.get(), 2, arguments), "dnnl_primitive_execute");
+            reorder_once(from.get(), ordered.data(), to.get(), packed.host());
           }};
 }
 

@@ -227,7 +227,7 @@ struct AttentionBody {
   }
 };
 
-AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, const TensorDesc& y) {
+AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs, const TensorDesc& y) {
   const TensorDesc &q = inputs[0], &k = inputs[1], &v = inputs[2];
   const int rank = q.rank();
   const bool masked = inputs.size() > 3 && inputs[3].present;
@@ -267,7 +267,7 @@ AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, con
   return body;
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_attention(const Op& op, CandidateList& out) {
   const int rank = op.in(0).rank();
   for (const Layout& from : head_layouts(rank))
     for (const Layout& to : head_layouts(rank)) {
@@ -285,13 +285,13 @@ void list(const Op& op, CandidateList& out) {
         });
         continue;
       }
-      AttentionBody body = make_body(op, inputs, y);
+      AttentionBody body = attention_body(op, inputs, y);
       const size_t bytes = size_t(body.slots * body.room().total) * sizeof(float);
       add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [body = std::move(body)] { return body; });
       out.candidates.back().workspace_bytes = bytes;
     }
 }
-PL_HOST_KIND("attention", list);
+PL_HOST_KIND("attention", list_attention);
 
 }  // namespace
 }  // namespace pl::host

@@ -63,7 +63,7 @@ struct RotaryBody {
   }
 };
 
-RotaryBody make_body(const std::vector<TensorDesc>& inputs, const TensorDesc& y) {
+RotaryBody rotary_body(const std::vector<TensorDesc>& inputs, const TensorDesc& y) {
   const TensorDesc &x = inputs[0], &cosines = inputs[1];
   const int rank = x.rank();
   RotaryBody body{x.dtype, x.shape[rank - 1],     cosines.shape[cosines.rank() - 1],
@@ -80,15 +80,15 @@ RotaryBody make_body(const std::vector<TensorDesc>& inputs, const TensorDesc& y)
 }
 
 // Layouts whose columns lie side by side.
-void list(const Op& op, CandidateList& out) {
+void list_rotary_embedding(const Op& op, CandidateList& out) {
   for (const Layout& layout : head_layouts(op.in(0).rank())) {
     const std::vector<TensorDesc> inputs{strided_view_as(op.in(0), layout), dense_plain(op.in(1)),
                                          dense_plain(op.in(2))};
     const TensorDesc y = op.out().with_layout(layout);
-    add_candidate(out, "rotary_rows", Quality::fast, inputs, {y}, [=] { return make_body(inputs, y); });
+    add_candidate(out, "rotary_rows", Quality::fast, inputs, {y}, [=] { return rotary_body(inputs, y); });
   }
 }
-PL_HOST_KIND("rotary_embedding", list);
+PL_HOST_KIND("rotary_embedding", list_rotary_embedding);
 
 }  // namespace
 }  // namespace pl::host

@@ -90,7 +90,7 @@ struct ConvBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_conv(const Op& op, CandidateList& out) {
   const bool transposed = op.schema->kind == "conv_transpose";
   if (!transposed) {
     if (!Ending::of(op)) refuse_ending(op, out);
@@ -118,8 +118,8 @@ void list(const Op& op, CandidateList& out) {
     add_candidate(out, "reference", Quality::reference, inputs, {y}, [body = std::move(body)] { return body; });
   }
 }
-PL_HOST_KIND("conv", list);
-PL_HOST_KIND("conv_transpose", list);
+PL_HOST_KIND("conv", list_conv);
+PL_HOST_KIND("conv_transpose", list_conv);
 
 }  // namespace
 }  // namespace pl::host

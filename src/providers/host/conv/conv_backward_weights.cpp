@@ -6,7 +6,7 @@
 namespace pl::host {
 namespace {
 
-struct Axis {
+struct WeightsAxis {
   int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, begin = 0;
 
   // The outputs p for which p * stride - begin + k * dilation lies in the input.
@@ -18,10 +18,10 @@ struct Axis {
   }
 };
 
-struct Body {
+struct WeightsBody {
   TensorDesc x, grad, result;
   int64_t groups;
-  Axis axes[3];
+  WeightsAxis axes[3];
 
   void operator()(const KernelArguments& arguments) const {
     const std::vector<double> from = PlainDoubles::read(x, input(arguments, 0));
@@ -57,16 +57,16 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_conv_backward_weights(const Op& op, CandidateList& out) {
   list_depthwise_backward_weights(op, out);
   list_winograd_weights(op, *winograd_isas().list[0], out);
   const int spatial = int(op.attributes[attr::spatial]);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    Body body{op.in(0).with_layout(layout),
-              op.in(1).with_layout(layout),
-              dense_plain(op.out()),
-              op.attributes[attr::groups],
-              {}};
+    WeightsBody body{op.in(0).with_layout(layout),
+                     op.in(1).with_layout(layout),
+                     dense_plain(op.out()),
+                     op.attributes[attr::groups],
+                     {}};
     for (int i = 0; i < spatial; ++i) {
       const size_t s = size_t(i);
       body.axes[3 - spatial + i] = {op.in(0).shape[2 + i],
@@ -80,7 +80,7 @@ void list(const Op& op, CandidateList& out) {
                   [body] { return body; });
   }
 }
-PL_HOST_KIND("conv_backward_weights", list);
+PL_HOST_KIND("conv_backward_weights", list_conv_backward_weights);
 
 }  // namespace
 }  // namespace pl::host

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostTaps = 4;  // of a row of the window that are taken together
 
-struct Axis {
+struct DepthwiseAxis {
   int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, begin = 0;
 
   int64_t at(int64_t p, int64_t k) const { return p * stride - begin + k * dilation; }
@@ -31,7 +31,7 @@ struct Axis {
 struct Job {
   const float *x = nullptr, *grad = nullptr;
   float* sums = nullptr;  // [image][tap][channel]
-  Axis rows, columns;
+  DepthwiseAxis rows, columns;
   int64_t x_row = 0, x_pixel = 0, grad_row = 0, grad_pixel = 0;
   int64_t channels = 0;  // padding included
 };
@@ -45,7 +45,7 @@ struct Vector {
 template <int Width, int Taps>
 PL_INLINE void sum_taps(const Job& job, int64_t kh, int64_t kw) {
   using V = typename Vector<Width>::Type;
-  const Axis &rows = job.rows, &columns = job.columns;
+  const DepthwiseAxis &rows = job.rows, &columns = job.columns;
   const int64_t last = kw + Taps - 1;
   // Outputs all of whose taps lie in the input.
   const int64_t begin = columns.first(kw), end = std::max(begin, columns.end(last));
@@ -136,7 +136,7 @@ Sum best_sum() {
 
 constexpr int64_t kChannels = 16;  // of a piece of work
 
-struct Body {
+struct DepthwiseWeightsBody {
   Job job;
   Planes x, grad;
   int64_t channels;  // without padding
@@ -187,12 +187,12 @@ void list_depthwise_backward_weights(const Op& op, CandidateList& out) {
     const TensorDesc x = op.in(0).with_layout(layout), grad = op.in(1).with_layout(layout);
     const auto from = Planes::of(x), gradients = Planes::of(grad);
     if (!from || !gradients || from->width < 4 || x.elements() == 0 || grad.elements() == 0) continue;
-    Body body{{}, *from, *gradients, channels, best_sum()};
+    DepthwiseWeightsBody body{{}, *from, *gradients, channels, best_sum()};
     for (int i = 0; i < spatial; ++i) {
       const auto of = [&](const Key<Ints>& key) { return op.attributes[key][size_t(i)]; };
-      Axis& axis = i + 1 < spatial ? body.job.rows : body.job.columns;
-      axis = Axis{x.shape[2 + i],   grad.shape[2 + i],  op.out().shape[2 + i],
-                  of(attr::stride), of(attr::dilation), of(attr::padding)};
+      DepthwiseAxis& axis = i + 1 < spatial ? body.job.rows : body.job.columns;
+      axis = DepthwiseAxis{x.shape[2 + i],   grad.shape[2 + i],  op.out().shape[2 + i],
+                           of(attr::stride), of(attr::dilation), of(attr::padding)};
     }
     body.job.x_row = from->step[1], body.job.x_pixel = from->step[2];
     body.job.grad_row = gradients->step[1], body.job.grad_pixel = gradients->step[2];

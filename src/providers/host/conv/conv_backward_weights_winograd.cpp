@@ -44,9 +44,9 @@ struct Images {
   int64_t v_floats() const { return v_point * kPoints; }
 };
 
-class Body {
+class WinogradWeightsBody {
  public:
-  Body(const Op& op, const WinogradKernels& kernels, const TensorDesc& x, const TensorDesc& gradient)
+  WinogradWeightsBody(const Op& op, const WinogradKernels& kernels, const TensorDesc& x, const TensorDesc& gradient)
       : kernels_(kernels), ic_(x.shape[1]), oc_(gradient.shape[1]), images_(x.shape[0]) {
     pad_top_ = int(op.attributes[attr::padding][0]), pad_left_ = int(op.attributes[attr::padding][1]);
     down_ = divide_up(gradient.shape[2], kTile), across_ = divide_up(gradient.shape[3], kTile);
@@ -174,7 +174,7 @@ void list_winograd_weights(const Op& op, const WinogradKernels& kernels, Candida
   if (x.elements() == 0 || gradient.elements() == 0) return;
   for (const Layout& layout : {Layout::channels_last(4), Layout::channels_blocked(4, kLanes)}) {
     const TensorDesc from = strided_view_as(x, layout), given = strided_view_as(gradient, layout);
-    const Body body(op, kernels, from, given);
+    const WinogradWeightsBody body(op, kernels, from, given);
     Candidate candidate;
     candidate.provider = "host";
     candidate.implementation = concat("winograd:", kernels.isa);
@@ -183,7 +183,9 @@ void list_winograd_weights(const Op& op, const WinogradKernels& kernels, Candida
     candidate.workspace_bytes = body.workspace_bytes();
     candidate.flops = body.flops();
     candidate.efficiency = kReached;
-    candidate.prepare = [body]() -> std::unique_ptr<Kernel> { return std::make_unique<BodyKernel<Body>>(body); };
+    candidate.prepare = [body]() -> std::unique_ptr<Kernel> {
+      return std::make_unique<BodyKernel<WinogradWeightsBody>>(body);
+    };
     out.add(std::move(candidate));
   }
 }

@@ -41,6 +41,11 @@ void bind(Result& result, const KernelArguments& arguments);
 // Tests ask for the candidates of all instruction sets, not just of the best.
 bool& every_instruction_set();
 
+// Activations of more bytes than this are fetched ahead.  Smaller ones lie in the second-level cache, and fetching
+// would only compete with reading the weights: 7x7 layers took 1.1 times as long (bench/layers.py).  Nor does a tile of
+// a single vector have loads to spare.
+constexpr int64_t kFarFrom = int64_t(1) << 19;
+
 // How near the roofline kernels come in each layout, as `python -m bench.estimates` finds it.
 struct Efficiencies {
   double last, blocked;

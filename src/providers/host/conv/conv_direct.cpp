@@ -22,30 +22,30 @@ constexpr int64_t kPlaneBytes = 128 << 10;
 constexpr int64_t kFewColumns = 64;
 // So many tiles for each thread even out threads that are disturbed, without more rows copied twice than need be.
 constexpr int64_t kTilesOfThread = 4;
-// Results of more bytes are fetched ahead, see conv_pointwise.cpp.
-constexpr int64_t kFarFrom = int64_t(1) << 19;
 constexpr int64_t kMostChannels = std::size(ConvKernels{}.column_vectors) - 1;  // of a tile of columns
 constexpr double kCyclesOfNanosecond = 4;                                       // as conv_pointwise.cpp counts them
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The multiply-adds of all tiles and what they cost besides, in cycles of a core with two vector units.
-struct Cycles {
+struct DirectCycles {
   double products = 0, all = 0;
 
   // Of `count` tiles of so many vectors for each of so many single values, which take `loads` for each tap.
-  static Cycles tiles(double count, int64_t taps, int64_t values, int64_t vectors, int64_t loads) {
+  static DirectCycles tiles(double count, int64_t taps, int64_t values, int64_t vectors, int64_t loads) {
     const double sums = double(values * vectors), step = std::max({sums / 2, double(loads) / 2, 4.0});
     return {count * double(taps) * sums / 2, count * (double(taps) * step + 40 + 2 * sums)};
   }
-  static Cycles of_channels(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns, int64_t channels) {
+  static DirectCycles of_channels(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns,
+                                  int64_t channels) {
     const int64_t vectors = divide_up(channels, kernels.width);
     const int64_t groups = divide_up(vectors, kernels.tile_vectors), v = divide_up(vectors, groups);
     const int64_t pieces = divide_up(columns, kernels.tile_pixels[v]), p = divide_up(columns, pieces);
     return tiles(rows * double(pieces * groups), taps, p, v, p + v + 1);
   }
   // Most vectors of columns lie across two lines of the cache, which takes two loads.
-  static Cycles of_columns(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns, int64_t channels) {
+  static DirectCycles of_columns(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns,
+                                 int64_t channels) {
     const int64_t groups = divide_up(channels, kMostChannels), p = divide_up(channels, groups);
     const int64_t vectors = divide_up(columns, kernels.width);
     const int64_t pieces = divide_up(vectors, kernels.column_vectors[p]), v = divide_up(vectors, pieces);
@@ -65,7 +65,7 @@ struct DirectBody {
   int64_t row_tiles = 1, column_tiles = 1, output_parts = 1;
   int64_t run = 1, plane_row = 1, plane = 1;  // floats of the copy: a run of columns, a row, a plane
   int threads = 1;                            // at most
-  Cycles cycles;
+  DirectCycles cycles;
   std::vector<int32_t> taps;
 
   // A thread's copy; what is read behind the last row belongs to it.
@@ -215,7 +215,7 @@ DirectBody direct_body(const Op& op, const ConvKernels& kernels, const TensorDes
   job.result = result_of(op, y, kernels.width);
   if (body.by_columns) job.result.pixel = y.strides[1], job.result.vector = kernels.width;
   job.far_result = 4 * outputs * body.images * rows.out * columns.out > kFarFrom;
-  const auto cycles_of = body.by_columns ? Cycles::of_columns : Cycles::of_channels;
+  const auto cycles_of = body.by_columns ? DirectCycles::of_columns : DirectCycles::of_channels;
   body.cycles = cycles_of(kernels, job.inputs, double(body.images * rows.out), columns.out, outputs);
   body.divide(available_processors());
   body.place_taps();

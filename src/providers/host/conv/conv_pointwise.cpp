@@ -6,9 +6,9 @@
 namespace pl::host {
 namespace {
 
-// Cycles of a core, as the choice of tiles and of how to divide the work counts them.  The constants are of a Zen 5
+// PointwiseCycles of a core, as the choice of tiles and of how to divide the work counts them.  The constants are of a Zen 5
 // (bench/layers.py); on other processors they order the choices no worse.
-struct Cycles {
+struct PointwiseCycles {
   static constexpr double kPerNanosecond = 4;
   static constexpr double kFarBytes = 8;  // a cycle, from the third-level cache or another core's
 
@@ -23,11 +23,6 @@ struct Cycles {
   }
 };
 
-// Activations of more bytes than this are fetched ahead.  Smaller ones lie in the second-level cache, and fetching
-// would only compete with reading the weights: 7x7 layers took 1.1 times as long (bench/layers.py).  Nor does a tile of
-// a single vector have loads to spare.
-constexpr int64_t kFarFrom = int64_t(1) << 19;
-
 // Of the weights that all pixels of a block meet before the next ones come: what the first-level cache holds beside x.
 constexpr int64_t kDepthBytes = 32 << 10;
 // With fewer tiles of pixels the weights are read too seldom for that.
@@ -38,17 +33,17 @@ constexpr int64_t kFewTiles = 4;
 PointwiseTiles best_tiles(const ConvKernels& kernels, int64_t inputs, int64_t pixels, int64_t vectors) {
   PointwiseTiles best;
   for (int group = 1; group <= kernels.tile_vectors; ++group) {
-    const double cycles = Cycles::tiles(kernels, double(inputs), pixels, vectors, group);
+    const double cycles = PointwiseCycles::tiles(kernels, double(inputs), pixels, vectors, group);
     if (group == 1 || cycles < best.cycles) best = {group, cycles};
   }
   return best;
 }
 
 double far_cycles(const ConvKernels& kernels, int64_t inputs, int64_t pixels, int64_t vectors) {
-  return 4 * double(inputs) * double(pixels + vectors * kernels.width) / Cycles::kFarBytes;
+  return 4 * double(inputs) * double(pixels + vectors * kernels.width) / PointwiseCycles::kFarBytes;
 }
 
-double nanoseconds_of(double cycles) { return cycles / Cycles::kPerNanosecond; }
+double nanoseconds_of(double cycles) { return cycles / PointwiseCycles::kPerNanosecond; }
 
 void set_blocks(const ConvKernels& kernels, int64_t pixels, int64_t own_pixels, int group, Pointwise& job) {
   const int64_t inputs = job.inputs, outputs = job.result.channels, width = kernels.width;
@@ -67,7 +62,7 @@ PointwiseProduct::PointwiseProduct(const ConvKernels& chosen, const Pointwise& d
     : kernels(&chosen), job(described) {
   pixels = job.images * job.rows * job.columns;
   vectors = (job.result.channels + kernels->width - 1) / kernels->width;
-  const double cycles = Cycles::tiles(*kernels, double(job.inputs), pixels, vectors, 1) +
+  const double cycles = PointwiseCycles::tiles(*kernels, double(job.inputs), pixels, vectors, 1) +
                         far_cycles(*kernels, job.inputs, pixels, vectors);
   divide(threads_for(nanoseconds_of(cycles), kAwakeNanoseconds));
   set_blocks(*kernels, pixels, pixels / by_pixels, group, job);

@@ -82,9 +82,9 @@ Layout packed_layout(bool transposed, int width) {
 }
 
 // How near the roofline they come, on two cores of a Zen 5.
-constexpr double kReachOfRows = 0.8, kReachOfBlocks = 0.75;
+constexpr double kGroupedRowsReach = 0.8, kGroupedBlocksReach = 0.75;
 
-void list_rows(const Op& op, CandidateList& out) {
+void list_grouped_rows(const Op& op, CandidateList& out) {
   const int64_t depth = op.in(0).shape[1], columns = op.out().shape[1];
   if (op.in(0).dtype != DType::f32 || op.has_empty_tensor() || depth < 4 || columns < 4) return;
   for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
@@ -99,7 +99,7 @@ void list_rows(const Op& op, CandidateList& out) {
     add_candidate(out, concat("rows:", (*kernels)->isa), Quality::fast,
                   {dense_plain(op.in(0)), weight, dense_plain(op.in(2))}, {dense_plain(op.out())},
                   [body = std::move(body)] { return body; });
-    out.candidates.back().efficiency = kReachOfRows;
+    out.candidates.back().efficiency = kGroupedRowsReach;
     if (!every_instruction_set()) break;  // the best one
   }
 }
@@ -162,7 +162,7 @@ struct BlocksBody {
   }
 };
 
-void list_blocks(const Op& op, bool of_weights, CandidateList& out) {
+void list_grouped_blocks(const Op& op, bool of_weights, CandidateList& out) {
   const TensorDesc &x = op.in(0), &y = op.out();
   const int64_t rows = x.shape[0], depth = x.shape[1], columns = y.shape[y.rank() - 1], groups = op.in(2).elements();
   const double nanoseconds = op.schema->flops(op) / 50 + double(x.elements() + y.elements());
@@ -180,7 +180,7 @@ void list_blocks(const Op& op, bool of_weights, CandidateList& out) {
                   [body = std::move(body)] { return body; });
     Candidate& made = out.candidates.back();
     made.workspace_bytes = bytes;
-    made.efficiency = kReachOfBlocks;
+    made.efficiency = kGroupedBlocksReach;
     // Weights are copied for every block of rows, in a cache.
     if (!of_weights) made.more_bytes = double(groups * depth * columns) * sizeof(float);
     if (!every_instruction_set()) break;  // the best one
@@ -188,12 +188,12 @@ void list_blocks(const Op& op, bool of_weights, CandidateList& out) {
 }
 
 void list_products(const Op& op, CandidateList& out) {
-  list_rows(op, out);
-  list_blocks(op, false, out);
+  list_grouped_rows(op, out);
+  list_grouped_blocks(op, false, out);
 }
 PL_HOST_KIND("grouped_mm", list_products);
 
-void list_weights(const Op& op, CandidateList& out) { list_blocks(op, true, out); }
+void list_weights(const Op& op, CandidateList& out) { list_grouped_blocks(op, true, out); }
 PL_HOST_KIND("grouped_mm_backward_weights", list_weights);
 
 }  // namespace

@@ -233,7 +233,7 @@ struct RecurrentBody : RecurrentLayer {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_recurrent(const Op& op, CandidateList& out) {
   RecurrentBody body(op);
   for (const TensorDesc& desc : op.inputs) body.inputs.push_back(dense_plain(desc));
   std::vector<TensorDesc> outputs;
@@ -259,7 +259,7 @@ void list(const Op& op, CandidateList& out) {
     }
   }
 }
-PL_HOST_KIND("recurrent", list);
+PL_HOST_KIND("recurrent", list_recurrent);
 
 }  // namespace
 }  // namespace pl::host

@@ -134,7 +134,7 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_selective_scan_backward(const Op& op, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
   const TensorDesc a = dense_plain(op.in(2)), b = dense_plain(op.in(3));
   for (const char* name : {"abc", "acb"}) {
@@ -144,7 +144,7 @@ void list(const Op& op, CandidateList& out) {
                   [=] { return Body{u, a, b, float_loader(dtype), float_storer(dtype), find_float_unary("exp")}; });
   }
 }
-PL_HOST_KIND("selective_scan_backward", list);
+PL_HOST_KIND("selective_scan_backward", list_selective_scan_backward);
 
 }  // namespace
 }  // namespace pl::host

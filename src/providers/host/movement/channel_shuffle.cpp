@@ -155,7 +155,7 @@ void add(const Op& op, const char* name, int64_t groups, const Layout& layout, C
   add_candidate(out, name, Quality::fast, inputs, outputs, [=] { return body; });
 }
 
-void list(const Op& op, const char* name, int64_t groups, CandidateList& out) {
+void list_channel_shuffle(const Op& op, const char* name, int64_t groups, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     switch (size_of(op.in(0).dtype)) {
       case 1: add<uint8_t>(op, name, groups, layout, out); break;
@@ -166,9 +166,10 @@ void list(const Op& op, const char* name, int64_t groups, CandidateList& out) {
   }
 }
 
-PL_HOST_KIND("channel_shuffle",
-             [](const Op& op, CandidateList& out) { list(op, "channel_shuffle", op.attributes[attr::groups], out); });
-PL_HOST_KIND("interleave", [](const Op& op, CandidateList& out) { list(op, "interleave", 2, out); });
+PL_HOST_KIND("channel_shuffle", [](const Op& op, CandidateList& out) {
+  list_channel_shuffle(op, "channel_shuffle", op.attributes[attr::groups], out);
+});
+PL_HOST_KIND("interleave", [](const Op& op, CandidateList& out) { list_channel_shuffle(op, "interleave", 2, out); });
 
 }  // namespace
 }  // namespace pl::host

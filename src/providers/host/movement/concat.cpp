@@ -15,7 +15,7 @@ struct ConcatBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_concat(const Op& op, CandidateList& out) {
   const int dim = int(op.attributes[attr::dim]);
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     std::vector<TensorDesc> inputs;
@@ -32,7 +32,7 @@ void list(const Op& op, CandidateList& out) {
     });
   }
 }
-PL_HOST_KIND("concat", list);
+PL_HOST_KIND("concat", list_concat);
 
 }  // namespace
 }  // namespace pl::host

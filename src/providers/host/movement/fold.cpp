@@ -75,7 +75,7 @@ struct FoldBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_fold(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0));
   const auto kernel = op.attributes[attr::kernel_size], stride = op.attributes[attr::stride],
              dilation = op.attributes[attr::dilation], padding = op.attributes[attr::padding],
@@ -98,7 +98,7 @@ void list(const Op& op, CandidateList& out) {
     add_candidate(out, "fold", Quality::fair, {x}, {body.y}, [body] { return body; });
   }
 }
-PL_HOST_KIND("fold", list);
+PL_HOST_KIND("fold", list_fold);
 
 }  // namespace
 }  // namespace pl::host

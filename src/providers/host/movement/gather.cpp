@@ -68,8 +68,8 @@ struct GatherBody {
 };
 
 // x is (before, dim, after), the result (before, index dims, after).
-GatherBody make_body(const std::string& name, int x_input, int dim, const TensorDesc& x, const TensorDesc& index,
-                     const TensorDesc& y) {
+GatherBody gather_body(const std::string& name, int x_input, int dim, const TensorDesc& x, const TensorDesc& index,
+                       const TensorDesc& y) {
   GatherBody body{name, x_input,          1 - x_input,     index, x.shape[dim], {}, DimOffset(x, dim),
                   {},   size_of(x.dtype), PaddingZeroer(y)};
   // Both get the dimensions (before, `many`, after): x's own is the last of the many.
@@ -108,7 +108,7 @@ void list_gather(const Op& op, CandidateList& out) {
     std::vector<TensorDesc> inputs = {x, index};
     if (swapped) std::swap(inputs[0], inputs[1]);
     add_candidate(out, "gather", Quality::fast, inputs, {y},
-                  [=, name = op.schema->name] { return make_body(name, x_input, dim, x, index, y); });
+                  [=, name = op.schema->name] { return gather_body(name, x_input, dim, x, index, y); });
   }
 }
 PL_HOST_KIND("gather", list_gather);

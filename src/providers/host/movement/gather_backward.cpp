@@ -222,7 +222,7 @@ struct ElementsBody {
 };
 
 template <class T>
-void add_elements(const Op& op, CandidateList& out) {
+void add_elements_backward(const Op& op, CandidateList& out) {
   const TensorDesc grad = dense_plain(op.in(0)), index = dense_plain(op.in(1)), result = dense_plain(op.out());
   const int dim = int(op.attributes[attr::dim]);
   ElementsBody<T> body{1,
@@ -236,14 +236,14 @@ void add_elements(const Op& op, CandidateList& out) {
   add_candidate(out, "gather_elements_backward", Quality::fair, {grad, index}, {result}, [body] { return body; });
 }
 
-void list_elements(const Op& op, CandidateList& out) {
+void list_elements_backward(const Op& op, CandidateList& out) {
   switch (op.in(0).dtype) {
-    case DType::f16: return add_elements<Half>(op, out);
-    case DType::bf16: return add_elements<BFloat16>(op, out);
-    default: return add_elements<float>(op, out);
+    case DType::f16: return add_elements_backward<Half>(op, out);
+    case DType::bf16: return add_elements_backward<BFloat16>(op, out);
+    default: return add_elements_backward<float>(op, out);
   }
 }
-PL_HOST_KIND("gather_elements_backward", list_elements);
+PL_HOST_KIND("gather_elements_backward", list_elements_backward);
 
 }  // namespace
 }  // namespace pl::host

@@ -6,7 +6,7 @@
 namespace pl::host {
 namespace {
 
-struct Body {
+struct GridSampleBody {
   TensorDesc x_desc, y_desc;
   Planes in, out;
   int spatial;
@@ -57,18 +57,19 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_grid_sample(const Op& op, CandidateList& out) {
   const TensorDesc grid = dense_plain(op.in(1));
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     const auto in = Planes::of(x), result = Planes::of(y);
     if (!in || !result) continue;
-    const Body body{x, y, *in, *result, x.rank() - 2, GridAxis(op), float_loader(x.dtype), float_storer(y.dtype)};
+    const GridSampleBody body{
+        x, y, *in, *result, x.rank() - 2, GridAxis(op), float_loader(x.dtype), float_storer(y.dtype)};
     add_candidate(out, "grid_sample", in->width > 1 ? Quality::fast : Quality::fair, {x, grid}, {y},
                   [body] { return body; });
   }
 }
-PL_HOST_KIND("grid_sample", list);
+PL_HOST_KIND("grid_sample", list_grid_sample);
 
 }  // namespace
 }  // namespace pl::host

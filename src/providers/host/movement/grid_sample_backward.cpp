@@ -10,9 +10,9 @@
 namespace pl::host {
 namespace {
 
-constexpr int64_t kChannels = 32;  // neighbouring ones that a thread takes
+constexpr int64_t kSampleChannels = 32;  // neighbouring ones that a thread takes
 
-struct Body {
+struct GridSampleBackwardBody {
   TensorDesc grad_desc, x_desc;
   Planes of_grad, of_x;
   int spatial;
@@ -45,12 +45,12 @@ struct Body {
 
   void derive_image(const float* grad, int64_t most, const std::vector<WeightedPixel>& pixels,
                     const std::vector<int>& counts, float* dx) const {
-    const int64_t parts = (of_x.width + kChannels - 1) / kChannels;
-    const double work = double(places()) * double(most) * double(std::min(of_x.width, kChannels));
+    const int64_t parts = (of_x.width + kSampleChannels - 1) / kSampleChannels;
+    const double work = double(places()) * double(most) * double(std::min(of_x.width, kSampleChannels));
     parallel_for(of_x.groups * parts, work, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t group = task / parts, first = task % parts * kChannels;
-        const int64_t channels = std::min(kChannels, of_x.width - first);
+        const int64_t group = task / parts, first = task % parts * kSampleChannels;
+        const int64_t channels = std::min(kSampleChannels, of_x.width - first);
         const float* from = grad + group * of_grad.group_step + first;
         float* to = dx + group * of_x.group_step + first;
         for (int64_t place = 0; place < places(); ++place) {
@@ -110,18 +110,19 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_grid_sample_backward(const Op& op, CandidateList& out) {
   const TensorDesc grid = dense_plain(op.in(2)), dgrid = dense_plain(op.out(1));
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc grad = op.in(0).with_layout(layout), x = op.in(1).with_layout(layout);
     const auto of_grad = Planes::of(grad), of_x = Planes::of(x);
     if (!of_grad || !of_x) continue;
-    const Body body{grad, x, *of_grad, *of_x, x.rank() - 2, GridAxis(op), float_loader(x.dtype), float_storer(x.dtype)};
+    const GridSampleBackwardBody body{
+        grad, x, *of_grad, *of_x, x.rank() - 2, GridAxis(op), float_loader(x.dtype), float_storer(x.dtype)};
     add_candidate(out, "grid_sample_backward", of_x->width > 1 ? Quality::fast : Quality::fair, {grad, x, grid},
                   {x, dgrid}, [body] { return body; });
   }
 }
-PL_HOST_KIND("grid_sample_backward", list);
+PL_HOST_KIND("grid_sample_backward", list_grid_sample_backward);
 
 }  // namespace
 }  // namespace pl::host

@@ -41,8 +41,8 @@ struct PadBody {
   }
 };
 
-PadBody make_body(const TensorDesc& x, const TensorDesc& y, const std::vector<int64_t>& begins, const std::string& mode,
-                  double value) {
+PadBody pad_body(const TensorDesc& x, const TensorDesc& y, const std::vector<int64_t>& begins, const std::string& mode,
+                 double value) {
   PadBody body{{}, {}, {}, PaddingZeroer(y)};
   double_storer(x.dtype)(&value, 1, body.value, 0, 1);
   const int rank = x.rank();
@@ -86,15 +86,15 @@ PadBody make_body(const TensorDesc& x, const TensorDesc& y, const std::vector<in
   return body;
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_pad(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, "pad", Quality::fast, {x}, {y},
                   [=, begins = op.attributes[attr::begins], mode = op.attributes[attr::mode],
-                   value = op.attributes[attr::value]] { return make_body(x, y, begins, mode, value); });
+                   value = op.attributes[attr::value]] { return pad_body(x, y, begins, mode, value); });
   }
 }
-PL_HOST_KIND("pad", list);
+PL_HOST_KIND("pad", list_pad);
 
 }  // namespace
 }  // namespace pl::host

@@ -126,7 +126,7 @@ struct NearestBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_resize(const Op& op, CandidateList& out) {
   const bool nearest = op.attributes[attr::mode] == "nearest", align = op.attributes[attr::align_corners];
   const std::vector<double>& scale = op.attributes[attr::scale_floats];
   const DType dtype = op.in(0).dtype;
@@ -166,7 +166,7 @@ void list(const Op& op, CandidateList& out) {
     }
   }
 }
-PL_HOST_KIND("resize", list);
+PL_HOST_KIND("resize", list_resize);
 
 // An output position that reads an input position, and the input's weight there.
 struct Reader {

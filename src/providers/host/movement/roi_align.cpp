@@ -12,7 +12,7 @@ PL_VECTORISED void keep_largest(const float* x, float weight, float* __restrict 
   for (int64_t i = 0; i < n; ++i) out[i] = out[i] > weight * x[i] ? out[i] : weight * x[i];
 }
 
-struct Body {
+struct RoiAlignBody {
   TensorDesc x_desc, y_desc;
   Planes in, out;
   int64_t boxes;
@@ -80,21 +80,21 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_roi_align(const Op& op, CandidateList& out) {
   const TensorDesc boxes = dense_plain(op.in(1)), images = dense_plain(op.in(2));
   const auto add = [&](const Layout& of_x, const Layout& of_y, const char* name, Quality quality) {
     const TensorDesc x = op.in(0).with_layout(of_x), y = op.out().with_layout(of_y);
     const auto in = Planes::of(x), result = Planes::of(y);
     if (!in || !result) return;
-    const Body body{x,
-                    y,
-                    *in,
-                    *result,
-                    boxes.shape[0],
-                    RoiSampling(op),
-                    float_loader(x.dtype),
-                    integer_loader(images.dtype),
-                    float_storer(y.dtype)};
+    const RoiAlignBody body{x,
+                            y,
+                            *in,
+                            *result,
+                            boxes.shape[0],
+                            RoiSampling(op),
+                            float_loader(x.dtype),
+                            integer_loader(images.dtype),
+                            float_storer(y.dtype)};
     add_candidate(out, name, quality, {x, boxes, images}, {y}, [body] { return body; });
   };
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
@@ -105,7 +105,7 @@ void list(const Op& op, CandidateList& out) {
       add(layout, Layout::plain(4), "roi_align_to_planes", Quality::fast);
   }
 }
-PL_HOST_KIND("roi_align", list);
+PL_HOST_KIND("roi_align", list_roi_align);
 
 }  // namespace
 }  // namespace pl::host

@@ -10,10 +10,10 @@
 namespace pl::host {
 namespace {
 
-constexpr int64_t kChannels = 32;  // neighbouring ones that a thread takes
-constexpr int64_t kBoxes = 64;     // whose places are known at once
+constexpr int64_t kRegionChannels = 32;  // neighbouring ones that a thread takes
+constexpr int64_t kBoxes = 64;           // whose places are known at once
 
-struct Body {
+struct RoiAlignBackwardBody {
   TensorDesc grad_desc, x_desc;
   Planes of_grad, of_x;
   int64_t boxes;
@@ -63,8 +63,8 @@ struct Body {
     const float* corners = static_cast<const float*>(input(arguments, 2));
     const int64_t elements = x_desc.elements() ? x_desc.padded_elements() : 0;
     parallel_for(elements, 0.1, [&](int64_t begin, int64_t end) { std::fill(dx.get() + begin, dx.get() + end, 0.0f); });
-    const int64_t parts = (of_x.width + kChannels - 1) / kChannels;
-    const double work = double(of_grad.size[1] * of_grad.size[2] * std::min(of_x.width, kChannels)) * 16;
+    const int64_t parts = (of_x.width + kRegionChannels - 1) / kRegionChannels;
+    const double work = double(of_grad.size[1] * of_grad.size[2] * std::min(of_x.width, kRegionChannels)) * 16;
     std::vector<RoiPlace> places(size_t(std::min(boxes, kBoxes)));
     for (int64_t first = 0; first < boxes; first += kBoxes) {
       const int64_t count = std::min(kBoxes, boxes - first);
@@ -74,13 +74,13 @@ struct Body {
       });
       parallel_for(of_x.groups * parts, work * double(count), [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task) {
-          const int64_t group = task / parts, channel = task % parts * kChannels;
+          const int64_t group = task / parts, channel = task % parts * kRegionChannels;
           const int64_t in_x = group * of_x.group_step + channel;
           for (int64_t k = 0; k < count; ++k) {
             const int64_t image = images[size_t(first + k)] * of_x.image_step + in_x;
             derive_box(places[size_t(k)],
                        grad.get() + (first + k) * of_grad.image_step + group * of_grad.group_step + channel,
-                       x.get() + image, std::min(kChannels, of_x.width - channel), dx.get() + image);
+                       x.get() + image, std::min(kRegionChannels, of_x.width - channel), dx.get() + image);
           }
         }
       });
@@ -89,26 +89,26 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_roi_align_backward(const Op& op, CandidateList& out) {
   const TensorDesc boxes = dense_plain(op.in(2)), images = dense_plain(op.in(3));
   for (const Layout& layout : layouts_to_try(op, op.in(1))) {
     const TensorDesc grad = op.in(0).with_layout(layout), x = op.in(1).with_layout(layout);
     const auto of_grad = Planes::of(grad), of_x = Planes::of(x);
     if (!of_grad || !of_x) continue;
-    const Body body{grad,
-                    x,
-                    *of_grad,
-                    *of_x,
-                    boxes.shape[0],
-                    RoiSampling(op),
-                    float_loader(x.dtype),
-                    integer_loader(images.dtype),
-                    float_storer(x.dtype)};
+    const RoiAlignBackwardBody body{grad,
+                                    x,
+                                    *of_grad,
+                                    *of_x,
+                                    boxes.shape[0],
+                                    RoiSampling(op),
+                                    float_loader(x.dtype),
+                                    integer_loader(images.dtype),
+                                    float_storer(x.dtype)};
     add_candidate(out, "roi_align_backward", of_x->width > 1 ? Quality::fast : Quality::fair, {grad, x, boxes, images},
                   {x}, [body] { return body; });
   }
 }
-PL_HOST_KIND("roi_align_backward", list);
+PL_HOST_KIND("roi_align_backward", list_roi_align_backward);
 
 }  // namespace
 }  // namespace pl::host

@@ -7,7 +7,7 @@ namespace pl::host {
 namespace {
 
 // x as (batch, outer, size, inner) of elements, update as (batch, outer, count, inner).
-struct Body {
+struct TensorScatterBody {
   int64_t batch, outer, size, count;
   size_t inner;  // bytes of one place
   bool circular;
@@ -36,11 +36,11 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_tensor_scatter(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0)), update = dense_plain(op.in(1)), at = dense_plain(op.in(2)),
                    y = dense_plain(op.out());
   const int dim = int(op.attributes[attr::dim]);
-  Body body{
+  TensorScatterBody body{
       1, 1, x.shape[dim], update.shape[dim], size_of(x.dtype), op.attributes[attr::circular], integer_loader(at.dtype)};
   for (int d = 0; d < x.rank(); ++d) {
     if (d == 0 && at.rank()) {
@@ -54,7 +54,7 @@ void list(const Op& op, CandidateList& out) {
   add_candidate(out, "tensor_scatter", Quality::fast, {x, update, at}, {y}, [body] { return body; });
   out.candidates.back().in_place = 1;
 }
-PL_HOST_KIND("tensor_scatter", list);
+PL_HOST_KIND("tensor_scatter", list_tensor_scatter);
 
 }  // namespace
 }  // namespace pl::host

@@ -19,7 +19,7 @@ struct TileBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_tile(const Op& op, CandidateList& out) {
   const std::vector<int64_t>& dims = op.attributes[attr::dims];
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     const TensorDesc x = dense_as(op.in(0), layout), y = op.out().with_layout(layout);
@@ -44,7 +44,7 @@ void list(const Op& op, CandidateList& out) {
     });
   }
 }
-PL_HOST_KIND("tile", list);
+PL_HOST_KIND("tile", list_tile);
 
 }  // namespace
 }  // namespace pl::host

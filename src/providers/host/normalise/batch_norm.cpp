@@ -32,7 +32,7 @@ struct BatchNormBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_batch_norm(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc y = strided_view_as(op.out(), layout);
     std::vector<TensorDesc> inputs;
@@ -53,7 +53,7 @@ void list(const Op& op, CandidateList& out) {
     out.candidates.back().in_place = in_place;
   }
 }
-PL_HOST_KIND("batch_norm", list);
+PL_HOST_KIND("batch_norm", list_batch_norm);
 
 }  // namespace
 }  // namespace pl::host

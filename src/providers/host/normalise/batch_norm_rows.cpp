@@ -15,9 +15,9 @@
 namespace pl::host {
 namespace {
 
-constexpr int64_t kParts = 32;
-constexpr int64_t kBlockFloats = 4096;  // 16 KB of x, and as many of the gradient, stay in the first cache
-constexpr double kNanoseconds = 0.5;    // work of one element on one core
+constexpr int64_t kMostRowParts = 32;
+constexpr int64_t kBlockFloats = 4096;    // 16 KB of x, and as many of the gradient, stay in the first cache
+constexpr double kRowsNanoseconds = 0.5;  // work of one element on one core
 
 PL_VECTORISED void add_rows(const float* x, int64_t rows, int64_t channels, float* sums) {
   for (int64_t r = 0; r < rows; ++r, x += channels) PL_INDEPENDENT
@@ -77,13 +77,13 @@ struct Rows {
   }
 
   int64_t block() const { return std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, channels)); }
-  int64_t parts() const { return std::clamp<int64_t>(rows / block(), 1, kParts); }
+  int64_t parts() const { return std::clamp<int64_t>(rows / block(), 1, kMostRowParts); }
 
   // Calls f(part, first row, rows) for the blocks of all parts.
   template <class F>
   void each_block(F&& f) const {
     const int64_t count = parts();
-    parallel_for(count, double(rows * channels) / double(count) * kNanoseconds, [&](int64_t begin, int64_t end) {
+    parallel_for(count, double(rows * channels) / double(count) * kRowsNanoseconds, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
         const int64_t last = rows * (part + 1) / count;
         for (int64_t row = rows * part / count; row < last; row += block()) f(part, row, std::min(block(), last - row));
@@ -116,10 +116,10 @@ struct Rows {
   }
 };
 
-struct TrainingBody : Rows {
+struct TrainingRowsBody : Rows {
   AppliedPostOps post_ops;
 
-  TrainingBody(const Op& op) : Rows(op), post_ops(op) {}
+  TrainingRowsBody(const Op& op) : Rows(op), post_ops(op) {}
 
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
@@ -234,7 +234,7 @@ struct BackwardBody : Rows {
 };
 
 template <class Body>
-void list(const Op& op, CandidateList& out) {
+void list_batch_norm_rows(const Op& op, CandidateList& out) {
   const int rank = op.in(0).rank();
   std::vector<TensorDesc> inputs, outputs;
   const auto place = [&](const TensorDesc& desc) {
@@ -248,7 +248,7 @@ void list(const Op& op, CandidateList& out) {
 
 }  // namespace
 
-void list_training_rows(const Op& op, CandidateList& out) { list<TrainingBody>(op, out); }
-void list_backward_rows(const Op& op, CandidateList& out) { list<BackwardBody>(op, out); }
+void list_training_rows(const Op& op, CandidateList& out) { list_batch_norm_rows<TrainingRowsBody>(op, out); }
+void list_backward_rows(const Op& op, CandidateList& out) { list_batch_norm_rows<BackwardBody>(op, out); }
 
 }  // namespace pl::host

@@ -113,7 +113,7 @@ struct GroupNormBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_group_norm(const Op& op, CandidateList& out) {
   const auto parameter = [&](size_t i) { return op.has(int(i)) ? dense_plain(op.inputs[i]) : TensorDesc(); };
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
@@ -145,7 +145,7 @@ void list(const Op& op, CandidateList& out) {
         });
   }
 }
-PL_HOST_KIND("group_norm", list);
+PL_HOST_KIND("group_norm", list_group_norm);
 
 }  // namespace
 }  // namespace pl::host

@@ -9,18 +9,18 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 1.2;  // work of one element on one core
-constexpr int kLanes = 16;
+constexpr double kGroupBackwardNanoseconds = 1.2;  // work of one element on one core
+constexpr int kGroupLanes = 16;
 
 // The sums of a channel's gradients and of their products with x - mean.
 PL_VECTORISED void channel_sums(const float* x, const float* grad, float mean, int64_t n, double* sums) {
   sums[0] = sums[1] = 0;
   for (int64_t start = 0; start < n; start += kChunk) {
     const int64_t end = std::min(n, start + kChunk);
-    float first[kLanes] = {}, second[kLanes] = {};
+    float first[kGroupLanes] = {}, second[kGroupLanes] = {};
     int64_t i = start;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) {
+    for (; i + kGroupLanes <= end; i += kGroupLanes)
+      for (int l = 0; l < kGroupLanes; ++l) {
         first[l] += grad[i + l];
         second[l] += grad[i + l] * (x[i + l] - mean);
       }
@@ -28,20 +28,20 @@ PL_VECTORISED void channel_sums(const float* x, const float* grad, float mean, i
       first[0] += grad[i];
       second[0] += grad[i] * (x[i] - mean);
     }
-    for (int l = 0; l < kLanes; ++l) {
+    for (int l = 0; l < kGroupLanes; ++l) {
       sums[0] += double(first[l]);
       sums[1] += double(second[l]);
     }
   }
 }
 
-PL_VECTORISED void finish(const float* x, const float* grad, float mean, float of_grad, float of_x, float rest,
-                          float* dx, int64_t n) {
+PL_VECTORISED void finish_group(const float* x, const float* grad, float mean, float of_grad, float of_x, float rest,
+                                float* dx, int64_t n) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) dx[i] = grad[i] * of_grad - (x[i] - mean) * of_x - rest;
 }
 
-struct Body {
+struct GroupNormBackwardBody {
   DType dtype;
   int64_t images, channels, positions, groups;
   double eps;
@@ -55,7 +55,7 @@ struct Body {
     if (weighted) load(input(arguments, 2), 0, 1, channels, weight.data());
     // By image and channel.
     std::vector<double> of_weight(size_t(images * channels)), of_bias(of_weight.size());
-    parallel_for(images * groups, kNanoseconds * double(length), [&](int64_t begin, int64_t end) {
+    parallel_for(images * groups, kGroupBackwardNanoseconds * double(length), [&](int64_t begin, int64_t end) {
       const bool direct = dtype == DType::f32;
       std::vector<float> space(direct ? 0 : static_cast<size_t>(3 * length));
       const auto read = [&](int index, int64_t from) {
@@ -81,8 +81,8 @@ struct Body {
         const auto of_x = float(inverse * inverse * products / double(length));
         const auto rest = float(inverse * total / double(length));
         for (int64_t c = 0; c < each; ++c)
-          finish(x + c * positions, grad + c * positions, mean, float(inverse * double(weight[size_t(channel + c)])),
-                 of_x, rest, dx + c * positions, positions);
+          finish_group(x + c * positions, grad + c * positions, mean,
+                       float(inverse * double(weight[size_t(channel + c)])), of_x, rest, dx + c * positions, positions);
         if (!direct) store(dx, length, output(arguments, 0), from, 1);
       }
     });
@@ -99,23 +99,23 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_group_norm_backward(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0)), parameter = dense_plain(op.out(1));
-  Body body{x.dtype,
-            x.shape[0],
-            x.shape[1],
-            1,
-            op.attributes[attr::num_groups],
-            op.attributes[attr::eps],
-            op.has(2),
-            float_loader(x.dtype),
-            float_storer(x.dtype)};
+  GroupNormBackwardBody body{x.dtype,
+                             x.shape[0],
+                             x.shape[1],
+                             1,
+                             op.attributes[attr::num_groups],
+                             op.attributes[attr::eps],
+                             op.has(2),
+                             float_loader(x.dtype),
+                             float_storer(x.dtype)};
   for (int d = 2; d < x.rank(); ++d) body.positions *= x.shape[d];
   std::vector<TensorDesc> inputs{x, x};
   if (op.inputs.size() > 2) inputs.push_back(op.has(2) ? parameter : TensorDesc());
   add_candidate(out, "group_norm_backward", Quality::fair, inputs, {x, parameter, parameter}, [body] { return body; });
 }
-PL_HOST_KIND("group_norm_backward", list);
+PL_HOST_KIND("group_norm_backward", list_group_norm_backward);
 
 }  // namespace
 }  // namespace pl::host

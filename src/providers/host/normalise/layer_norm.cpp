@@ -10,7 +10,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 0.8;  // work of one element on one core
+constexpr double kLayerNanoseconds = 0.8;  // work of one element on one core
 
 PL_VECTORISED void apply(const float* x, float* y, const float* weight, const float* bias, float mean, float inverse,
                          int64_t n) {
@@ -46,7 +46,7 @@ struct LayerNormBody {
     const bool direct = dtype == DType::f32 && split.contiguous(0);
     for (const Nest& nest : split.kept) {
       const int64_t step = nest.run().stride[0];
-      for_each_run(nest, kNanoseconds * double(length) + 10, [&](const int64_t* offsets, int64_t n) {
+      for_each_run(nest, kLayerNanoseconds * double(length) + 10, [&](const int64_t* offsets, int64_t n) {
         std::vector<float> row(direct ? 0 : size_t(length));
         for (int64_t i = 0; i < n; ++i) {
           const int64_t first = offsets[0] + i * step;
@@ -72,7 +72,7 @@ struct LayerNormBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_layer_norm(const Op& op, CandidateList& out) {
   const auto parameter = [&](size_t i) { return op.has(int(i)) ? dense_plain(op.inputs[i]) : TensorDesc(); };
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
@@ -100,7 +100,7 @@ void list(const Op& op, CandidateList& out) {
     out.candidates.back().efficiency = 0.5;  // 1.4 times oneDNN's time, where that has the op (rows of 768)
   }
 }
-PL_HOST_KIND("layer_norm", list);
+PL_HOST_KIND("layer_norm", list_layer_norm);
 
 }  // namespace
 }  // namespace pl::host

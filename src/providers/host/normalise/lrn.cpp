@@ -43,7 +43,7 @@ struct LrnBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_lrn(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, "lrn", Quality::reference, {x}, {y},
@@ -62,7 +62,7 @@ void list(const Op& op, CandidateList& out) {
                   });
   }
 }
-PL_HOST_KIND("lrn", list);
+PL_HOST_KIND("lrn", list_lrn);
 
 }  // namespace
 }  // namespace pl::host

@@ -10,7 +10,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 4;  // work of one element on one core
+constexpr double kBackwardNanoseconds = 4;  // work of one element on one core
 
 // An activation as images of channels of positions.
 struct Extents {
@@ -42,7 +42,7 @@ struct TrainingBody {
     const std::vector<double> bias = PlainDoubles::read(shift, input(arguments, 2));
     const Extents extents(x);
     std::vector<double> means(weight.size()), variances(weight.size());
-    parallel_for(extents.channels, kNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
+    parallel_for(extents.channels, kBackwardNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
       for (int64_t c = first; c < end; ++c) {
         const size_t k = size_t(c);
         double sum = 0, squares = 0;
@@ -98,7 +98,7 @@ struct BatchBody {
     const std::vector<double> bias = limits ? PlainDoubles::read(parameter, input(arguments, 5)) : weight;
     const Extents extents(x);
     std::vector<double> of_weight(weight.size()), of_bias(weight.size());
-    parallel_for(extents.channels, kNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
+    parallel_for(extents.channels, kBackwardNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
       for (int64_t c = first; c < end; ++c) {
         const size_t k = size_t(c);
         const double inverse = inverted ? variance[k] : 1 / std::sqrt(variance[k] + eps);

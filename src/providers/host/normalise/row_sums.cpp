@@ -5,7 +5,7 @@
 namespace pl::host {
 namespace {
 
-constexpr int kLanes = 16;
+constexpr int kSumLanes = 16;
 
 // term(x) of each element, added up.
 template <class Term>
@@ -13,12 +13,12 @@ PL_INLINE double sum_of_terms(const float* x, int64_t n, const Term& term) {
   double total = 0;
   for (int64_t start = 0; start < n; start += kChunk) {
     const int64_t end = std::min(n, start + kChunk);
-    float lanes[kLanes] = {};
+    float lanes[kSumLanes] = {};
     int64_t i = start;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += term(x[i + l]);
+    for (; i + kSumLanes <= end; i += kSumLanes)
+      for (int l = 0; l < kSumLanes; ++l) lanes[l] += term(x[i + l]);
     for (; i < end; ++i) lanes[0] += term(x[i]);
-    for (int l = 0; l < kLanes; ++l) total += double(lanes[l]);
+    for (int l = 0; l < kSumLanes; ++l) total += double(lanes[l]);
   }
   return total;
 }

@@ -14,7 +14,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 1.5;  // work of one element on one core
+constexpr double kSoftmaxNanoseconds = 1.5;  // work of one element on one core
 PL_VECTORISED void shift(const float* x, float* y, int64_t n, float largest, float log_sum) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - log_sum;
@@ -87,7 +87,7 @@ struct SoftmaxBody {
     const bool direct = dtype == DType::f32 && split.contiguous(0);
     for (const Nest& nest : split.kept) {
       const int64_t step = nest.run().stride[0];
-      for_each_run(nest, kNanoseconds * double(length) + 10, [&](const int64_t* offsets, int64_t n) {
+      for_each_run(nest, kSoftmaxNanoseconds * double(length) + 10, [&](const int64_t* offsets, int64_t n) {
         if (split.side_by_side(nest)) {
           for (int64_t i = 0; i < n; i += kChunk) side_by_side(x, y, offsets[0] + i, std::min(kChunk, n - i));
           return;
@@ -110,7 +110,7 @@ struct SoftmaxBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_softmax(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, "softmax", Quality::fast, {x}, {y},
@@ -126,7 +126,7 @@ void list(const Op& op, CandidateList& out) {
                   });
   }
 }
-PL_HOST_KIND("softmax", list);
+PL_HOST_KIND("softmax", list_softmax);
 
 }  // namespace
 }  // namespace pl::host

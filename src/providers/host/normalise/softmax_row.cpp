@@ -8,18 +8,18 @@
 namespace pl::host {
 namespace {
 
-constexpr int kLanes = 16;
+constexpr int kSoftmaxLanes = 16;
 
 // With math::maximum the loop over lanes is no vector code.
 PL_INLINE float larger_of(float a, float b) { return a > b ? a : b; }
 PL_VECTORISED float largest_in(const float* x, int64_t n) {
-  float lanes[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = -math::kInfinity;
+  float lanes[kSoftmaxLanes];
+  for (int l = 0; l < kSoftmaxLanes; ++l) lanes[l] = -math::kInfinity;
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = larger_of(x[i + l], lanes[l]);
+  for (; i + kSoftmaxLanes <= n; i += kSoftmaxLanes)
+    for (int l = 0; l < kSoftmaxLanes; ++l) lanes[l] = larger_of(x[i + l], lanes[l]);
   for (; i < n; ++i) lanes[0] = larger_of(x[i], lanes[0]);
-  for (int l = 1; l < kLanes; ++l) lanes[0] = larger_of(lanes[l], lanes[0]);
+  for (int l = 1; l < kSoftmaxLanes; ++l) lanes[0] = larger_of(lanes[l], lanes[0]);
   return lanes[0];
 }
 PL_VECTORISED void exponentials(const float* x, float* y, int64_t n, float largest) {

@@ -50,7 +50,7 @@ struct GateBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_squeeze_excite(const Op& op, CandidateList& out) {
   std::vector<TensorDesc> inputs;
   for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
   const Dims& shape = op.in(0).shape;
@@ -64,7 +64,7 @@ void list(const Op& op, CandidateList& out) {
             shape[0], shape[1], squeezed, positions, activation, gate, double_loader(dtype), double_storer(dtype)};
       });
 }
-PL_HOST_KIND("squeeze_excite", list);
+PL_HOST_KIND("squeeze_excite", list_squeeze_excite);
 
 }  // namespace
 }  // namespace pl::host

@@ -6,7 +6,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 0.3;  // work of one element on one core
+constexpr double kBinaryNanoseconds = 0.3;  // work of one element on one core
 
 template <class T>
 struct BinaryBody {
@@ -67,14 +67,14 @@ struct BinaryBody {
     void* out = output(arguments);
     for (const Part& part : parts) {
       if (part.period) {
-        for_each_run(part.nest, kNanoseconds * double(part.period),
+        for_each_run(part.nest, kBinaryNanoseconds * double(part.period),
                      [&](const int64_t* offsets, int64_t n) { run_periodic(part, inputs, out, offsets, n); });
         continue;
       }
       const Loop& run = part.nest.run();
       const int64_t so = run.stride[0], sx = run.stride[1], sy = run.stride[2];
       const bool in_place = direct && so == 1 && (sx == 0 || sx == 1) && (sy == 0 || sy == 1);
-      for_each_run(part.nest, kNanoseconds, [&](const int64_t* offsets, int64_t n) {
+      for_each_run(part.nest, kBinaryNanoseconds, [&](const int64_t* offsets, int64_t n) {
         if (in_place) {
           T* result = static_cast<T*>(out) + offsets[0];
           function(static_cast<const T*>(inputs[1]) + offsets[1], sx, static_cast<const T*>(inputs[2]) + offsets[2], sy,
@@ -98,7 +98,8 @@ struct BinaryBody {
 };
 
 template <class T>
-void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, LoadRun<T> load, StoreRun<T> store) {
+void add_binary(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, LoadRun<T> load,
+                StoreRun<T> store) {
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     const TensorDesc result = strided_view_as(op.out(), layout);
     // An operand that is broadcast is small as a rule: it is read as it lies.
@@ -117,18 +118,20 @@ void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, L
   }
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_binary(const Op& op, CandidateList& out) {
   const std::string& name = op.attributes[attr::function];
   const DType from = op.in(0).dtype, to = op.out().dtype;
   if (is_floating(from)) {
     if (const auto function = find_float_binary(name))
-      return add(op, out, function, from == DType::f32 && to == DType::f32, float_loader(from), float_storer(to));
+      return add_binary(op, out, function, from == DType::f32 && to == DType::f32, float_loader(from),
+                        float_storer(to));
   } else if (const auto function = find_integer_binary(name)) {
-    return add(op, out, function, from == DType::s64 && to == DType::s64, integer_loader(from), integer_storer(to));
+    return add_binary(op, out, function, from == DType::s64 && to == DType::s64, integer_loader(from),
+                      integer_storer(to));
   }
   out.refuse("host", concat("binary: ", name, " is not defined on ", name_of(from)));
 }
-PL_HOST_KIND("binary", list);
+PL_HOST_KIND("binary", list_binary);
 
 }  // namespace
 }  // namespace pl::host

@@ -125,12 +125,12 @@ int64_t exact_pow(int64_t base, int64_t exponent) {
 }
 
 template <class T>
-struct Named {
+struct NamedBinary {
   const char* name;
   BinaryRun<T> run;
 };
 
-constexpr Named<float> kFloat[] = {
+constexpr NamedBinary<float> kFloat[] = {
     {"add", run_binary<Add>},
     {"sub", run_binary<Sub>},
     {"mul", run_binary<Mul>},
@@ -155,7 +155,7 @@ constexpr Named<float> kFloat[] = {
     {"copysign", run_each<float, exact_copysign>},
 };
 
-constexpr Named<int64_t> kInteger[] = {
+constexpr NamedBinary<int64_t> kInteger[] = {
     {"add", run_binary<IntegerAdd>},
     {"sub", run_binary<IntegerSub>},
     {"mul", run_binary<IntegerMul>},
@@ -179,8 +179,8 @@ constexpr Named<int64_t> kInteger[] = {
 };
 
 template <class T, size_t N>
-BinaryRun<T> find(const Named<T> (&table)[N], std::string_view name) {
-  for (const Named<T>& function : table)
+BinaryRun<T> find(const NamedBinary<T> (&table)[N], std::string_view name) {
+  for (const NamedBinary<T>& function : table)
     if (name == function.name) return function.run;
   return nullptr;
 }

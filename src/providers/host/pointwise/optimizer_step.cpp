@@ -110,7 +110,7 @@ struct AdamBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_optimizer_step(const Op& op, CandidateList& out) {
   const Attributes& a = op.attributes;
   std::vector<TensorDesc> inputs, outputs;
   for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
@@ -136,7 +136,7 @@ void list(const Op& op, CandidateList& out) {
   add_candidate(out, "adam_step", Quality::fast, inputs, outputs, [body] { return body; });
   out.candidates.back().in_place = kInPlace;
 }
-PL_HOST_KIND("optimizer_step", list);
+PL_HOST_KIND("optimizer_step", list_optimizer_step);
 
 }  // namespace
 }  // namespace pl::host

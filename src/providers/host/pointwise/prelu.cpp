@@ -70,7 +70,7 @@ struct PreluBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_prelu(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout), weight = dense_plain(op.in(1));
     add_candidate(out, "prelu", Quality::fast, {x, weight}, {y}, [=] {
@@ -84,7 +84,7 @@ void list(const Op& op, CandidateList& out) {
     });
   }
 }
-PL_HOST_KIND("prelu", list);
+PL_HOST_KIND("prelu", list_prelu);
 
 }  // namespace
 }  // namespace pl::host

@@ -5,14 +5,14 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 0.8;  // work of one element on one core
+constexpr double kQuantizeNanoseconds = 0.8;  // work of one element on one core
 
 // Storing rounds and saturates; the sum is rounded already where it is in range.
-PL_VECTORISED void quantize_run(float* x, const float* scale, const float* zero, int64_t n) {
+PL_VECTORISED void quantize_each(float* x, const float* scale, const float* zero, int64_t n) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) x[i] = __builtin_rintf(x[i] / scale[i]) + zero[i];
 }
-PL_VECTORISED void dequantize_run(float* x, const float* scale, const float* zero, int64_t n) {
+PL_VECTORISED void dequantize_each(float* x, const float* scale, const float* zero, int64_t n) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) x[i] = (x[i] - zero[i]) * scale[i];
 }
@@ -30,7 +30,7 @@ struct QuantizeBody {
     void* y = output(arguments);
     for (const Nest& nest : nests) {
       const int64_t* stride = nest.run().stride;
-      for_each_run(nest, kNanoseconds, [&](const int64_t* offsets, int64_t n) {
+      for_each_run(nest, kQuantizeNanoseconds, [&](const int64_t* offsets, int64_t n) {
         float values[kChunk], scales[kChunk], zeros[kChunk] = {};
         for (int64_t i = 0; i < n; i += kChunk) {
           const int64_t count = std::min(kChunk, n - i);
@@ -39,7 +39,7 @@ struct QuantizeBody {
           if (i == 0 || stride[2]) load_scale(scale, offsets[2] + i * stride[2], stride[2], count, scales);
           if (has_zero && (i == 0 || stride[3]))
             load_zero(input(arguments, 2), offsets[3] + i * stride[3], stride[3], count, zeros);
-          (back ? dequantize_run : quantize_run)(values, scales, zeros, count);
+          (back ? dequantize_each : quantize_each)(values, scales, zeros, count);
           store(values, count, y, offsets[0] + i * stride[0], stride[0]);
         }
       });
@@ -48,7 +48,7 @@ struct QuantizeBody {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_quantize(const Op& op, CandidateList& out) {
   const bool back = op.schema->kind == "dequantize_linear", has_zero = op.has(2);
   const int rank = op.in(0).rank(), axis = int(op.attributes[attr::axis]);
   // A parameter with the rank of x: along the axis, or standing still.
@@ -75,8 +75,8 @@ void list(const Op& op, CandidateList& out) {
                   });
   }
 }
-PL_HOST_KIND("quantize_linear", list);
-PL_HOST_KIND("dequantize_linear", list);
+PL_HOST_KIND("quantize_linear", list_quantize);
+PL_HOST_KIND("dequantize_linear", list_quantize);
 
 }  // namespace
 }  // namespace pl::host

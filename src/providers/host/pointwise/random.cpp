@@ -77,7 +77,7 @@ struct WideIntegers : Integers {
 };
 
 template <class C, int64_t kEach, class Values>
-struct Body {
+struct RandomBody {
   int64_t count, seeds;
   Values values;
   StoreRun<C> store;
@@ -96,13 +96,13 @@ struct Body {
 };
 
 template <class C, int64_t kEach = 4, class Values>
-void add(const Op& op, CandidateList& out, const Values& values, StoreRun<C> store) {
-  const Body<C, kEach, Values> body{op.out().elements(), op.in(0).elements(), values, store};
+void add_random(const Op& op, CandidateList& out, const Values& values, StoreRun<C> store) {
+  const RandomBody<C, kEach, Values> body{op.out().elements(), op.in(0).elements(), values, store};
   add_candidate(out, "random", Quality::fair, {dense_plain(op.in(0))}, {dense_plain(op.out())},
                 [body] { return body; });
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_random(const Op& op, CandidateList& out) {
   const Attributes& given = op.attributes;
   const std::string& distribution = given[attr::distribution];
   const DType dtype = op.out().dtype;
@@ -111,19 +111,20 @@ void list(const Op& op, CandidateList& out) {
     const int digits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
     const Uniform values{digits, number(attr::low), number(attr::high), float(given[attr::high] - given[attr::low]),
                          dtype};
-    return add(op, out, values, float_storer(dtype));
+    return add_random(op, out, values, float_storer(dtype));
   }
-  if (distribution == "normal") return add(op, out, Normal{number(attr::mean), number(attr::std)}, float_storer(dtype));
-  if (distribution == "exponential") return add(op, out, Exponential{number(attr::rate)}, float_storer(dtype));
+  if (distribution == "normal")
+    return add_random(op, out, Normal{number(attr::mean), number(attr::std)}, float_storer(dtype));
+  if (distribution == "exponential") return add_random(op, out, Exponential{number(attr::rate)}, float_storer(dtype));
   if (distribution == "bernoulli")
-    return add(op, out, Bernoulli{uint64_t(std::ceil(given[attr::p] * 4294967296.0))}, integer_storer(dtype));
+    return add_random(op, out, Bernoulli{uint64_t(std::ceil(given[attr::p] * 4294967296.0))}, integer_storer(dtype));
   const int64_t low = given[attr::low_int];
   const uint64_t count = uint64_t(given[attr::high_int]) - uint64_t(low) + 1;
   if (count == 0 || count > uint64_t(1) << 32)
-    return add<int64_t, 2>(op, out, WideIntegers{{low, count}}, integer_storer(dtype));
-  add(op, out, Integers{low, count}, integer_storer(dtype));
+    return add_random<int64_t, 2>(op, out, WideIntegers{{low, count}}, integer_storer(dtype));
+  add_random(op, out, Integers{low, count}, integer_storer(dtype));
 }
-PL_HOST_KIND("random", list);
+PL_HOST_KIND("random", list_random);
 
 // ---- random_permutation
 

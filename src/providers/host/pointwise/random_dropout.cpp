@@ -5,7 +5,7 @@
 namespace pl::host {
 namespace {
 
-struct Body {
+struct RandomDropoutBody {
   TensorDesc x;
   int64_t seeds;  // elements of the input `seed`
   double p;
@@ -34,12 +34,13 @@ struct Body {
 };
 static_assert(kChunk % 4 == 0, "chunks begin at whole counters");
 
-void list(const Op& op, CandidateList& out) {
+void list_random_dropout(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0));
-  const Body body{x, op.in(1).elements(), op.attributes[attr::p], float_loader(x.dtype), float_storer(x.dtype)};
+  const RandomDropoutBody body{x, op.in(1).elements(), op.attributes[attr::p], float_loader(x.dtype),
+                               float_storer(x.dtype)};
   add_candidate(out, "random_dropout", Quality::fair, {x, dense_plain(op.in(1))}, {x}, [body] { return body; });
 }
-PL_HOST_KIND("random_dropout", list);
+PL_HOST_KIND("random_dropout", list_random_dropout);
 
 }  // namespace
 }  // namespace pl::host

@@ -6,7 +6,7 @@ namespace pl::host {
 namespace {
 
 // Work of one element on one core, for the decision to use more cores; within a factor of three for all functions.
-constexpr double kNanoseconds = 0.3;
+constexpr double kUnaryNanoseconds = 0.3;
 
 template <class T>
 struct UnaryBody {
@@ -22,7 +22,7 @@ struct UnaryBody {
   void run_strided(const void* x, void* y) const {
     for (const Nest& nest : nests) {
       const int64_t to_step = nest.run().stride[0], from_step = nest.run().stride[1];
-      for_each_run(nest, kNanoseconds, [&](const int64_t* offsets, int64_t size) {
+      for_each_run(nest, kUnaryNanoseconds, [&](const int64_t* offsets, int64_t size) {
         T buffer[kChunk];
         for (int64_t i = 0; i < size; i += kChunk) {
           const int64_t n = std::min(kChunk, size - i);
@@ -40,11 +40,11 @@ struct UnaryBody {
     if (!nests.empty()) {
       run_strided(x, y);
     } else if (std::is_same_v<T, float> && from == DType::f32 && to == DType::f32) {
-      parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
+      parallel_for(count, kUnaryNanoseconds, [&](int64_t begin, int64_t end) {
         function(static_cast<const T*>(x) + begin, static_cast<T*>(y) + begin, end - begin, alpha, beta);
       });
     } else {
-      parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
+      parallel_for(count, kUnaryNanoseconds, [&](int64_t begin, int64_t end) {
         T buffer[kChunk];
         for (int64_t i = begin; i < end; i += kChunk) {
           const int64_t n = std::min(kChunk, end - i);
@@ -59,8 +59,8 @@ struct UnaryBody {
 };
 
 template <class T>
-void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store, double alpha,
-         double beta) {
+void add_unary(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store, double alpha,
+               double beta) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = any_strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const bool dense_both = x.is_dense() && y.is_dense();
@@ -78,17 +78,17 @@ void add_named(const Op& op, CandidateList& out, const std::string& name, double
   const DType from = op.in(0).dtype, to = op.out().dtype;
   if (is_floating(from)) {
     if (const auto function = find_float_unary(name))
-      return add(op, out, function, float_loader(from), float_storer(to), alpha, beta);
+      return add_unary(op, out, function, float_loader(from), float_storer(to), alpha, beta);
   } else if (const auto function = find_integer_unary(name)) {
-    return add(op, out, function, integer_loader(from), integer_storer(to), alpha, beta);
+    return add_unary(op, out, function, integer_loader(from), integer_storer(to), alpha, beta);
   }
   out.refuse("host", concat(op.schema->kind, ": ", name, " is not defined on ", name_of(from)));
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_unary(const Op& op, CandidateList& out) {
   add_named(op, out, op.attributes[attr::function], op.attributes[attr::alpha], op.attributes[attr::beta]);
 }
-PL_HOST_KIND("unary", list);
+PL_HOST_KIND("unary", list_unary);
 
 // Storing saturates floats and wraps integers around, so that a cast is one or no function.
 void list_cast(const Op& op, CandidateList& out) { add_named(op, out, op.attributes[attr::function], 0, 0); }

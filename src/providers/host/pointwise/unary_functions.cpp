@@ -18,7 +18,7 @@ PL_VECTORISED void run_float(const float* x, float* y, int64_t n, double alpha, 
   for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], a, b);
 }
 
-struct Named {
+struct NamedUnary {
   const char* name;
   UnaryRun<float> run;
 };
@@ -93,7 +93,7 @@ void run_library(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = Exact(x[i]);
 }
 
-constexpr Named kFunctions[] = {
+constexpr NamedUnary kFunctions[] = {
     {"relu", run_float<Relu>},
     {"relu6", run_float<Relu6>},
     {"leaky_relu", run_float<LeakyRelu>},
@@ -160,7 +160,7 @@ void run_integer(const int64_t* x, int64_t* y, int64_t n, F&& f) {
 }  // namespace
 
 UnaryRun<float> find_float_unary(std::string_view name) {
-  for (const Named& function : kFunctions)
+  for (const NamedUnary& function : kFunctions)
     if (name == function.name) return function.run;
   return nullptr;
 }

@@ -4,7 +4,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 0.4;  // work of one element on one core
+constexpr double kWhereNanoseconds = 0.4;  // work of one element on one core
 
 template <class T>
 PL_VECTORISED void select_run(const uint8_t* condition, const T* x, const T* y, T* out, int64_t n) {
@@ -24,7 +24,7 @@ struct WhereBody {
     for (const Nest& nest : nests) {
       const int64_t* stride = nest.run().stride;
       const bool dense = stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1;
-      for_each_run(nest, kNanoseconds, [&](const int64_t* offsets, int64_t n) {
+      for_each_run(nest, kWhereNanoseconds, [&](const int64_t* offsets, int64_t n) {
         if (dense) return select_run(condition + offsets[1], x + offsets[2], y + offsets[3], out + offsets[0], n);
         for (int64_t i = 0; i < n; ++i)
           out[offsets[0] + i * stride[0]] =
@@ -36,7 +36,7 @@ struct WhereBody {
 };
 
 template <class T>
-void add(const Op& op, CandidateList& out) {
+void add_where(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     const TensorDesc result = op.out().with_layout(layout);
     std::vector<TensorDesc> inputs;
@@ -51,15 +51,15 @@ void add(const Op& op, CandidateList& out) {
   }
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_where(const Op& op, CandidateList& out) {
   switch (size_of(op.out().dtype)) {
-    case 1: return add<uint8_t>(op, out);
-    case 2: return add<uint16_t>(op, out);
-    case 4: return add<uint32_t>(op, out);
-    default: return add<uint64_t>(op, out);
+    case 1: return add_where<uint8_t>(op, out);
+    case 2: return add_where<uint16_t>(op, out);
+    case 4: return add_where<uint32_t>(op, out);
+    default: return add_where<uint64_t>(op, out);
   }
 }
-PL_HOST_KIND("where", list);
+PL_HOST_KIND("where", list_where);
 
 }  // namespace
 }  // namespace pl::host

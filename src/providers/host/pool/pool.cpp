@@ -138,15 +138,15 @@ void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
   }
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_pool(const Op& op, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
   if (is_floating(dtype))
     add<float>(op, out, float_loader(dtype), float_storer(dtype));
   else
     add<int64_t>(op, out, integer_loader(dtype), integer_storer(dtype));
 }
-PL_HOST_KIND("pool", list);
-PL_HOST_KIND("adaptive_pool", list);
+PL_HOST_KIND("pool", list_pool);
+PL_HOST_KIND("adaptive_pool", list_pool);
 
 }  // namespace
 }  // namespace pl::host

@@ -24,7 +24,7 @@ PL_VECTORISED void join_tap(const float* __restrict x, int32_t tap, float* __res
   }
 }
 
-struct Body {
+struct PoolBackwardBody {
   bool maximum, include_padding;
   TensorDesc x_desc, grad_desc, dx_desc;
   Planes in, out;
@@ -97,7 +97,7 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_pool_backward(const Op& op, CandidateList& out) {
   const Op forward = forward_of_pool(op);
   const bool maximum = op.attributes[attr::mode] == "max";
   const DType dtype = op.in(0).dtype;
@@ -105,7 +105,7 @@ void list(const Op& op, CandidateList& out) {
     const TensorDesc x = op.out().with_layout(layout), grad = op.inputs.back().with_layout(layout);
     const auto in = Planes::of(x), result = Planes::of(grad);
     if (!in || !result) continue;
-    Body body{
+    PoolBackwardBody body{
         maximum,
         !maximum && forward.attributes.has(attr::count_include_pad) && forward.attributes[attr::count_include_pad],
         x,
@@ -123,7 +123,7 @@ void list(const Op& op, CandidateList& out) {
     add_candidate(out, "pool_backward", Quality::fair, inputs, {x}, [body = std::move(body)] { return body; });
   }
 }
-PL_HOST_KIND("pool_backward", list);
+PL_HOST_KIND("pool_backward", list_pool_backward);
 
 }  // namespace
 }  // namespace pl::host

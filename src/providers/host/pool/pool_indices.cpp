@@ -8,7 +8,7 @@
 namespace pl::host {
 namespace {
 
-struct Body {
+struct PoolIndicesBody {
   TensorDesc x_desc;
   Planes in, out;
   std::vector<PoolRange> ranges[3];
@@ -57,18 +57,18 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_pool_indices(const Op& op, CandidateList& out) {
   const Op forward = forward_of_indices(op);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     const auto in = Planes::of(x), result = Planes::of(y);
     if (!in || !result) continue;
-    Body body{x, *in, *result, {}, float_loader(x.dtype), PaddingZeroer(y)};
+    PoolIndicesBody body{x, *in, *result, {}, float_loader(x.dtype), PaddingZeroer(y)};
     pool_ranges(forward, in->size, result->size, body.ranges);
     add_candidate(out, "pool_indices", Quality::fair, {x}, {y}, [body = std::move(body)] { return body; });
   }
 }
-PL_HOST_KIND("pool_indices", list);
+PL_HOST_KIND("pool_indices", list_pool_indices);
 
 }  // namespace
 }  // namespace pl::host

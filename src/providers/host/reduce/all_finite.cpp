@@ -28,7 +28,7 @@ bool is_finite(DType dtype, const void* data, const Block& block) {
   return is_finite_run(static_cast<const uint16_t*>(data) + block.first, mask, block.count);
 }
 
-struct Body {
+struct AllFiniteBody {
   std::vector<DType> dtypes;
   std::vector<Block> blocks;
 
@@ -45,8 +45,8 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
-  Body body;
+void list_all_finite(const Op& op, CandidateList& out) {
+  AllFiniteBody body;
   std::vector<TensorDesc> inputs;
   for (const TensorDesc& desc : op.inputs) {
     const int64_t elements = desc.elements();
@@ -57,7 +57,7 @@ void list(const Op& op, CandidateList& out) {
   }
   add_candidate(out, "all_finite", Quality::fast, inputs, {dense_plain(op.out())}, [body] { return body; });
 }
-PL_HOST_KIND("all_finite", list);
+PL_HOST_KIND("all_finite", list_all_finite);
 
 }  // namespace
 }  // namespace pl::host

@@ -9,7 +9,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 1;  // work of one element on one core
+constexpr double kArgReduceNanoseconds = 1;  // work of one element on one core
 
 // Whether `a` comes before `b`, an earlier element.
 template <bool Largest, class C>
@@ -70,7 +70,7 @@ struct ArgBody {
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     int64_t* out = static_cast<int64_t*>(output(arguments));
-    const double work = kNanoseconds * double(split.along_elements) + 10;
+    const double work = kArgReduceNanoseconds * double(split.along_elements) + 10;
     for (const Nest& nest : split.kept) {
       const int64_t* stride = nest.run().stride;
       for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
@@ -94,7 +94,7 @@ struct ArgBody {
 };
 
 template <class C>
-void add(const Op& op, CandidateList& out, LoadRun<C> load) {
+void add_arg_reduce(const Op& op, CandidateList& out, LoadRun<C> load) {
   const bool all = op.attributes.is_none(attr::dim);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     // The index into the flattened tensor follows its logical order: only the plain layout is walked so.
@@ -110,14 +110,14 @@ void add(const Op& op, CandidateList& out, LoadRun<C> load) {
   }
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_arg_reduce(const Op& op, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
   if (is_floating(dtype))
-    add<float>(op, out, float_loader(dtype));
+    add_arg_reduce<float>(op, out, float_loader(dtype));
   else
-    add<int64_t>(op, out, integer_loader(dtype));
+    add_arg_reduce<int64_t>(op, out, integer_loader(dtype));
 }
-PL_HOST_KIND("arg_reduce", list);
+PL_HOST_KIND("arg_reduce", list_arg_reduce);
 
 }  // namespace
 }  // namespace pl::host

@@ -13,7 +13,7 @@ namespace {
 template <class T>
 using Modular = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;  // wraps around
 template <class T>
-T sum_of(T a, T b) {
+T sum_of_two(T a, T b) {
   return T(Modular<T>(a) + Modular<T>(b));
 }
 template <class T>
@@ -53,7 +53,7 @@ struct CumsumBody {
 };
 
 template <class T>
-void add(const Op& op, CandidateList& out, Join<T> join, LoadRun<T> load, StoreRun<T> store) {
+void add_cumulation(const Op& op, CandidateList& out, Join<T> join, LoadRun<T> load, StoreRun<T> store) {
   std::vector<bool> along(size_t(op.in(0).rank()), false);
   along[size_t(op.attributes[attr::dim])] = true;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
@@ -69,11 +69,11 @@ void list_cumsum(const Op& op, CandidateList& out) {
   const std::string& function = op.attributes[attr::function];
   const bool sums = function == "sum";
   if (is_floating(dtype)) {
-    const Join<double> join = sums ? sum_of<double> : function == "prod" ? product_of<double> : exponents_joined;
-    return add<double>(op, out, join, double_loader(dtype), double_storer(dtype));
+    const Join<double> join = sums ? sum_of_two<double> : function == "prod" ? product_of<double> : exponents_joined;
+    return add_cumulation<double>(op, out, join, double_loader(dtype), double_storer(dtype));
   }
-  const Join<int64_t> join = sums ? sum_of<int64_t> : product_of<int64_t>;
-  add<int64_t>(op, out, join, integer_loader(dtype), integer_storer(dtype));
+  const Join<int64_t> join = sums ? sum_of_two<int64_t> : product_of<int64_t>;
+  add_cumulation<int64_t>(op, out, join, integer_loader(dtype), integer_storer(dtype));
 }
 PL_HOST_KIND("cumsum", list_cumsum);
 

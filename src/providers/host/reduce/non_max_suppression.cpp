@@ -50,7 +50,7 @@ bool overlaps(const Box& box, float limit, const Cell& cell) {
   return false;
 }
 
-struct Body {
+struct SuppressionBody {
   int64_t images, classes, count, most;
   float limit, least;
   bool has_least, centres;
@@ -129,21 +129,21 @@ struct Body {
   }
 };
 
-void list(const Op& op, CandidateList& out) {
+void list_non_max_suppression(const Op& op, CandidateList& out) {
   const TensorDesc boxes = dense_plain(op.in(0)), scores = dense_plain(op.in(1));
   const bool has_least = !op.attributes.is_none(attr::score_threshold);
-  const Body body{boxes.shape[0],
-                  scores.shape[1],
-                  boxes.shape[1],
-                  op.attributes[attr::max_boxes],
-                  float(op.attributes[attr::iou_threshold]),
-                  has_least ? float(op.attributes[attr::score_threshold]) : 0.0f,
-                  has_least,
-                  op.attributes[attr::boxes_are] == "centres"};
+  const SuppressionBody body{boxes.shape[0],
+                             scores.shape[1],
+                             boxes.shape[1],
+                             op.attributes[attr::max_boxes],
+                             float(op.attributes[attr::iou_threshold]),
+                             has_least ? float(op.attributes[attr::score_threshold]) : 0.0f,
+                             has_least,
+                             op.attributes[attr::boxes_are] == "centres"};
   add_candidate(out, "non_max_suppression", Quality::fair, {boxes, scores},
                 {dense_plain(op.out(0)), dense_plain(op.out(1))}, [body] { return body; });
 }
-PL_HOST_KIND("non_max_suppression", list);
+PL_HOST_KIND("non_max_suppression", list_non_max_suppression);
 
 }  // namespace
 }  // namespace pl::host

@@ -12,7 +12,7 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 0.3;  // work of one element on one core
+constexpr double kReduceNanoseconds = 0.3;  // work of one element on one core
 
 enum class Finish { none, divide, root };
 
@@ -69,10 +69,11 @@ struct ReduceBody {
       const int64_t runs = pieces.runs();
       std::vector<A> partial(size_t(std::min<int64_t>(runs, 64)), function.start);
       const int64_t parts = int64_t(partial.size());
-      parallel_for(parts, kNanoseconds * double(pieces.elements()) / double(parts), [&](int64_t begin, int64_t end) {
-        for (int64_t p = begin; p < end; ++p)
-          partial[size_t(p)] = reduce_from(pieces, x, offset, runs * p / parts, runs * (p + 1) / parts);
-      });
+      parallel_for(parts, kReduceNanoseconds * double(pieces.elements()) / double(parts),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t p = begin; p < end; ++p)
+                       partial[size_t(p)] = reduce_from(pieces, x, offset, runs * p / parts, runs * (p + 1) / parts);
+                   });
       for (A value : partial) total = function.join(total, value);
       if (pieces.loops.size() != nest.loops.size() && n % (16 * kChunk)) {
         Nest rest = nest;
@@ -111,7 +112,7 @@ struct ReduceBody {
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     void* out = output(arguments);
-    const double work = kNanoseconds * double(split.along_elements) + 10;
+    const double work = kReduceNanoseconds * double(split.along_elements) + 10;
     for (const Nest& nest : split.kept) {
       const Loop& kept = nest.run();
       if (nest.elements() == 1) {
@@ -146,8 +147,8 @@ struct Shapes {
 };
 
 template <template <class> class F, class C>
-void add(CandidateList& out, const Shapes& shapes, Finish finish, StoreRun<typename ReduceBody<C>::A> store,
-         LoadRun<C> load) {
+void add_reduction(CandidateList& out, const Shapes& shapes, Finish finish, StoreRun<typename ReduceBody<C>::A> store,
+                   LoadRun<C> load) {
   add_candidate(out, "reduce", Quality::fast, {shapes.x}, {shapes.y}, [=] {
     const TensorDesc &x = shapes.x, &y = shapes.y;
     // The result with the reduced dimensions put back, at size 1.
@@ -168,12 +169,12 @@ template <template <class> class F>
 void add_for_dtype(CandidateList& out, const Shapes& shapes, Finish finish) {
   const DType dtype = shapes.x.dtype;
   if (is_floating(dtype))
-    add<F, float>(out, shapes, finish, double_storer(dtype), float_loader(dtype));
+    add_reduction<F, float>(out, shapes, finish, double_storer(dtype), float_loader(dtype));
   else
-    add<F, int64_t>(out, shapes, finish, integer_storer(dtype), integer_loader(dtype));
+    add_reduction<F, int64_t>(out, shapes, finish, integer_storer(dtype), integer_loader(dtype));
 }
 
-void list(const Op& op, CandidateList& out) {
+void list_reduce(const Op& op, CandidateList& out) {
   const std::string& name = op.attributes[attr::function];
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     Shapes shapes{op.in(0).with_layout(layout), dense_as(op.out(), layout), {}};
@@ -191,7 +192,7 @@ void list(const Op& op, CandidateList& out) {
   }
   if (out.candidates.empty()) out.refuse("host", "reduce: function " + name + " is not known");
 }
-PL_HOST_KIND("reduce", list);
+PL_HOST_KIND("reduce", list_reduce);
 
 }  // namespace
 }  // namespace pl::host

@@ -9,8 +9,8 @@
 namespace pl::host {
 namespace {
 
-constexpr double kNanoseconds = 3;  // work of one element on one core
-constexpr int64_t kMuch = 8;        // part of a row from which on it is split first, then sorted; below, a heap does
+constexpr double kTopkNanoseconds = 3;  // work of one element on one core
+constexpr int64_t kMuch = 8;  // part of a row from which on it is split first, then sorted; below, a heap does
 
 // Whether element a of a row comes before element b.
 template <bool Largest, class C>
@@ -49,7 +49,7 @@ struct TopkBody {
     void* values = output(arguments, 0);
     int64_t* indices = static_cast<int64_t*>(output(arguments, 1));
     const int64_t n = split.along_elements;
-    for_each_kept(split, kNanoseconds * double(n), [&](const int64_t* offsets) {
+    for_each_kept(split, kTopkNanoseconds * double(n), [&](const int64_t* offsets) {
       std::vector<C> row(static_cast<size_t>(n));
       std::vector<int64_t> order(static_cast<size_t>(n));
       gather_row(split, 0, load, x, offsets[0], row.data());
@@ -68,7 +68,7 @@ struct TopkBody {
 };
 
 template <class C>
-void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
+void add_topk(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
   const int dim = int(op.attributes[attr::dim]);
   std::vector<bool> along(size_t(op.in(0).rank()), false);
   along[size_t(dim)] = true;
@@ -90,8 +90,8 @@ void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
 
 void list_topk(const Op& op, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
-  if (is_floating(dtype)) return add(op, out, float_loader(dtype), float_storer(dtype));
-  add(op, out, integer_loader(dtype), integer_storer(dtype));
+  if (is_floating(dtype)) return add_topk(op, out, float_loader(dtype), float_storer(dtype));
+  add_topk(op, out, integer_loader(dtype), integer_storer(dtype));
 }
 PL_HOST_KIND("topk", list_topk);
 

@@ -8,7 +8,7 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kChannelPartsGroup = 256, kMostAcross = 32, kMostJoining = 64;  // work-items
+constexpr int64_t kMostItems = 256, kMostAcross = 32, kMostJoining = 64;  // work-items
 constexpr int64_t kGroupOfWhole = 512, kAccess = 32;  // work-items, whose sums then fit 16 KiB; bytes
 constexpr int64_t kGroupsOfUnit = 8;  // enough to keep loads on their way while others join what they know
 constexpr int64_t kLeastRows = 4;     // of a work-item, so that joining is the smaller part
@@ -22,7 +22,7 @@ int64_t power_from(int64_t value) {
   return power;
 }
 
-int vector_dividing_channel_parts(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
+int vector_for_size(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
 
 }  // namespace
 
@@ -42,7 +42,7 @@ std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const Tens
   } else if (layout.is_plain()) {
     out.images = desc.shape[0];
     out.blocks = desc.shape[1];
-    out.vector = std::min(vector_dividing_channel_parts(positions), most_vector);
+    out.vector = std::min(vector_for_size(positions), most_vector);
     out.rows = positions / out.vector;
   } else if (layout.block_count() == 1 && layout == Layout::channels_blocked(rank, int(layout.block(0).size))) {
     out.wide = true;
@@ -55,11 +55,11 @@ std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const Tens
   }
   const Capabilities& can = device.capabilities();
   const int64_t all_rows = out.images * out.rows;
-  if (out.wide) out.vector = std::min(vector_dividing_channel_parts(out.width), most_vector);
+  if (out.wide) out.vector = std::min(vector_for_size(out.width), most_vector);
   const int64_t across = out.wide ? out.width / out.vector : 1;
   if (!can.cpu) {  // a work-item of a processor is a loop of its own
     int64_t group = 1;
-    while (group * 2 <= std::min<int64_t>(kChannelPartsGroup, int64_t(can.max_work_group))) group *= 2;
+    while (group * 2 <= std::min<int64_t>(kMostItems, int64_t(can.max_work_group))) group *= 2;
     out.lanes_x = int(std::min({power_from(across), kMostAcross, group}));
     out.lanes_y = int(std::min(group / out.lanes_x, power_from(all_rows)));
   }

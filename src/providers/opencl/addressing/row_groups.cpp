@@ -7,10 +7,10 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int kRowGroupsGroup = 128;  // work-items of a work-group, more where a row needs them
-constexpr int kWidest = 512;          // work-items that share a row
-constexpr int64_t kFew = 32;          // registers of what a work-item holds, so that many are at work
-constexpr int64_t kMost = 64;         // the same, where a row would else be read twice
+constexpr int kUsualItems = 128;  // work-items of a work-group, more where a row needs them
+constexpr int kWidest = 512;      // work-items that share a row
+constexpr int64_t kFew = 32;      // registers of what a work-item holds, so that many are at work
+constexpr int64_t kMost = 64;     // the same, where a row would else be read twice
 // Where a row is long, some of it in local memory.
 struct Depth {
   int64_t items;      // of a work-group at most
@@ -32,7 +32,7 @@ int64_t power_of_two(int64_t least) {
 }
 
 // A vector that divides `size`: 16 bytes, of 16-bit types 8 bytes too, or one element.
-int vector_dividing_row_groups(DType dtype, int64_t size) {
+int vector_for_row(DType dtype, int64_t size) {
   if (size_of(dtype) == 2 && size % 8 == 0) return 8;
   return size % 4 ? 1 : 4;
 }
@@ -83,7 +83,7 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, cons
     const int64_t wide = shared(lanes_for(pieces, few, near, std::min<int64_t>(limit, kWidest)), limit);
     rows.run_lanes = int(wide);
     cut(rows, pieces, wide, kept(pieces, wide));
-    rows.slots = int(std::max<int64_t>(1, std::min<int64_t>(kRowGroupsGroup, items) / wide));
+    rows.slots = int(std::max<int64_t>(1, std::min<int64_t>(kUsualItems, items) / wide));
   } else {
     rows.run_lanes = at.across ? 1 : int(at.run / width);
     const int64_t neighbours = at.across ? at.inner / width : at.inner;
@@ -97,8 +97,7 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, cons
     const int64_t lanes = shared(lanes_for(at.steps, few, 1, most_lanes), most_lanes);
     rows.step_lanes = int(lanes);
     cut(rows, at.steps, lanes, kept(at.steps, lanes));
-    while (rows.slots < neighbours &&
-           lanes * rows.run_lanes * rows.slots * 2 <= std::min<int64_t>(kRowGroupsGroup, items))
+    while (rows.slots < neighbours && lanes * rows.run_lanes * rows.slots * 2 <= std::min<int64_t>(kUsualItems, items))
       rows.slots *= 2;
   }
   size_t local = joins_bytes(rows);
@@ -161,11 +160,11 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
   if (rows.flat) {
     rows.pieces.run = pieces->blocks * pieces->steps * pieces->run;
     rows.pieces.blocks = rows.pieces.steps = 1;
-    rows.vector = vector_dividing_row_groups(desc.dtype, pieces->run);
+    rows.vector = vector_for_row(desc.dtype, pieces->run);
   } else if (pieces->across) {
-    rows.vector = use.eights ? vector_dividing_row_groups(desc.dtype, pieces->inner) : pieces->inner % 4 ? 1 : 4;
+    rows.vector = use.eights ? vector_for_row(desc.dtype, pieces->inner) : pieces->inner % 4 ? 1 : 4;
   } else {
-    rows.vector = vector_dividing_row_groups(desc.dtype, pieces->run);
+    rows.vector = vector_for_row(desc.dtype, pieces->run);
     if (pieces->run / rows.vector > 64) return std::nullopt;
   }
   const int64_t size = int64_t(size_of(desc.dtype));

@@ -16,7 +16,7 @@ namespace {
 enum Input { kQ, kK, kV, kGrad, kMask };
 constexpr int64_t kLocalItems = 32;  // of kernels with a work-item a row
 
-const Family& family_attention_backward() {
+const Family& attention_backward_family() {
   static const Family family("attention_backward_mma", {{"TILE_M", {16, 32, 64, 128}},
                                                         {"TILE_N", {16, 32, 64}},
                                                         {"WARPS_M", {1, 2, 4, 8}},
@@ -24,9 +24,9 @@ const Family& family_attention_backward() {
                                                         {"TERMS_HELD", {0, 1}}});
   return family;
 }
-PL_TUNING_FAMILY(family_attention_backward);
+PL_TUNING_FAMILY(attention_backward_family);
 
-Point point_attention_backward(int rows, int columns, int warps, int stages, int held) {
+Point attention_backward_point(int rows, int columns, int warps, int stages, int held) {
   return {{"TILE_M", rows}, {"TILE_N", columns}, {"WARPS_M", warps}, {"STAGES", stages}, {"TERMS_HELD", held}};
 }
 
@@ -90,17 +90,17 @@ struct Gradients {
         if (suits(device, p) && std::find(found.begin(), found.end(), p) == found.end()) return found.push_back(p);
     };
     if (unit && bits() == 16) {
-      take({point_attention_backward(64, 64, 4, 1, 1), point_attention_backward(64, 32, 4, 1, 1),
-            point_attention_backward(64, 32, 4, 1, 0)});
-      take({point_attention_backward(128, 32, 8, 1, 1), point_attention_backward(64, 32, 4, 2, 1),
-            point_attention_backward(32, 32, 2, 1, 0)});
+      take({attention_backward_point(64, 64, 4, 1, 1), attention_backward_point(64, 32, 4, 1, 1),
+            attention_backward_point(64, 32, 4, 1, 0)});
+      take({attention_backward_point(128, 32, 8, 1, 1), attention_backward_point(64, 32, 4, 2, 1),
+            attention_backward_point(32, 32, 2, 1, 0)});
     } else if (unit) {
-      take({point_attention_backward(64, 16, 4, 1, 0), point_attention_backward(32, 16, 2, 1, 0)});
-      take({point_attention_backward(32, 32, 2, 1, 0), point_attention_backward(32, 16, 2, 2, 0)});
+      take({attention_backward_point(64, 16, 4, 1, 0), attention_backward_point(32, 16, 2, 1, 0)});
+      take({attention_backward_point(32, 32, 2, 1, 0), attention_backward_point(32, 16, 2, 2, 0)});
     }
     if (found.empty())
-      take({point_attention_backward(64, 32, 2, 1, 0), point_attention_backward(32, 32, 2, 1, 0),
-            point_attention_backward(32, 16, 2, 1, 0), point_attention_backward(16, 16, 1, 1, 0)});
+      take({attention_backward_point(64, 32, 2, 1, 0), attention_backward_point(32, 32, 2, 1, 0),
+            attention_backward_point(32, 16, 2, 1, 0), attention_backward_point(16, 16, 1, 1, 0)});
     return found;
   }
 };
@@ -223,12 +223,12 @@ void list_attention_backward_mma(const Op& op, OpenclDevice& device, CandidateLi
   }
   const std::string kind = sizes.dtype == DType::f32 ? sizes.products == 3 ? "heads-fp32" : "heads-tf32" : "heads";
   const ShapeClass shapes(sizes.dtype, kind, sizes.queries, sizes.keys, sizes.width);
-  const auto choices = family_attention_backward().choices(
+  const auto choices = attention_backward_family().choices(
       device, shapes, starts, [&](const Point& p) { return sizes.suits(device, p); }, out.whole_space);
   for (const bool swapped : {true, false}) {
     if (swapped && op.in(kQ).rank() < 3) continue;
     const Candidate base = base_candidate(op, sizes, swapped);
-    family_attention_backward().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
+    attention_backward_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
       // Nine products where the op's definition has five; the rest as of attention_mma.
       const auto used = [&](int64_t size, int tile) { return double(size) / double(rounded_up(size, tile)); };
       const double filled = (used(sizes.queries, p["TILE_M"]) * used(sizes.keys, p["TILE_N"]) +

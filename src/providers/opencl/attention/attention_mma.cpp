@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostColumns = 256;  // of a head: more sums than a work-item has registers
 
-const Family& family_attention_mma() {
+const Family& attention_mma_family() {
   static const Family family("attention_mma", {{"TILE_M", {32, 64, 128}},
                                                {"TILE_N", {16, 32, 64}},
                                                {"WARPS_M", {1, 2, 4, 8}},
@@ -22,9 +22,9 @@ const Family& family_attention_mma() {
                                                {"PROMOTE", {1, 2}}});
   return family;
 }
-PL_TUNING_FAMILY(family_attention_mma);
+PL_TUNING_FAMILY(attention_mma_family);
 
-Point point_attention_mma(int queries, int keys, int warps, int stages, int promote = 1) {
+Point attention_mma_point(int queries, int keys, int warps, int stages, int promote = 1) {
   return {{"TILE_M", queries}, {"TILE_N", keys}, {"WARPS_M", warps}, {"STAGES", stages}, {"PROMOTE", promote}};
 }
 
@@ -86,21 +86,21 @@ struct Attention {
         if (suits(device, p)) return found.push_back(p);
     };
     if (unit && bits() == 16) {
-      if (!few) take({point_attention_mma(128, 64, 4, 2), point_attention_mma(128, 32, 4, 2)});
-      if (!few) take({point_attention_mma(64, 64, 4, 2), point_attention_mma(64, 32, 4, 2)});
+      if (!few) take({attention_mma_point(128, 64, 4, 2), attention_mma_point(128, 32, 4, 2)});
+      if (!few) take({attention_mma_point(64, 64, 4, 2), attention_mma_point(64, 32, 4, 2)});
     } else if (unit && products == 1) {
-      if (!few) take({point_attention_mma(128, 32, 4, 2), point_attention_mma(128, 16, 4, 2)});
-      if (!few) take({point_attention_mma(64, 32, 4, 2), point_attention_mma(64, 16, 4, 2)});
+      if (!few) take({attention_mma_point(128, 32, 4, 2), attention_mma_point(128, 16, 4, 2)});
+      if (!few) take({attention_mma_point(64, 32, 4, 2), attention_mma_point(64, 16, 4, 2)});
     } else if (unit) {
-      if (!few) take({point_attention_mma(64, 32, 4, 2), point_attention_mma(64, 16, 4, 2)});
-      if (!few) take({point_attention_mma(128, 32, 8, 2), point_attention_mma(128, 16, 8, 2)});
+      if (!few) take({attention_mma_point(64, 32, 4, 2), attention_mma_point(64, 16, 4, 2)});
+      if (!few) take({attention_mma_point(128, 32, 8, 2), attention_mma_point(128, 16, 8, 2)});
     } else if (!few) {
-      take({point_attention_mma(64, 32, 2, 1), point_attention_mma(32, 32, 2, 1)});
+      take({attention_mma_point(64, 32, 2, 1), attention_mma_point(32, 32, 2, 1)});
     }
     if (found.empty())
       for (const int keys_of : {32, 16})
         for (const int stages : {unit ? 2 : 1, 1})
-          for (const Point& p : {point_attention_mma(32, keys_of, 2, stages)})
+          for (const Point& p : {attention_mma_point(32, keys_of, 2, stages)})
             if (found.empty() && fits(device, p)) found.push_back(p);
     return found;
   }
@@ -168,7 +168,7 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
   const std::string kind =
       attention.dtype == DType::f32 ? attention.products == 3 ? "heads-fp32" : "heads-tf32" : "heads";
   const ShapeClass shapes(attention.dtype, kind, attention.queries, attention.keys, attention.width);
-  const auto choices = family_attention_mma().choices(
+  const auto choices = attention_mma_family().choices(
       device, shapes, starts, [&](const Point& p) { return attention.suits(device, p); }, out.whole_space);
   const int rank = op.in(0).rank();
   for (const bool swapped : {true, false}) {
@@ -178,7 +178,7 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
     for (size_t i = 0; i < 3; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
     if (op.has(3)) base.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
     base.outputs[0] = op.out().with_layout(layout);
-    family_attention_mma().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
+    attention_mma_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
       // Most of the time is the first copies', the exponentials' and what tiles' edges leave empty.
       const double used = double(attention.queries) / double(rounded_up(attention.queries, p["TILE_M"])) *
                           double(attention.keys) / double(rounded_up(attention.keys, p["TILE_N"]));

@@ -87,7 +87,7 @@ std::vector<Candidate> packed_candidates(const Op& op) {
 
 namespace {
 
-std::unique_ptr<Kernel> prepare_direct_conv(OpenclDevice& device, const Op& op, const ConvTensors& t) {
+std::unique_ptr<Kernel> prepare_conv_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
   KernelSource source("conv/conv_fwd_direct.cl");
   t.define(source, op);
   const int64_t places = t.dst.places();
@@ -113,7 +113,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     complete_conv(op, candidate);
     candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
-    candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct_conv(device, op, t); };
+    candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_conv_direct(device, op, t); };
     return true;
   });
   if (others > first) beside_matrix_unit(out, others);

@@ -16,7 +16,7 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kConvBackwardWeightsMostTaps = 49;  // that a work-item keeps sums of
+constexpr int64_t kMostTapsKept = 49;  // that a work-item keeps sums of
 
 // The window of the convolution that is derived.
 WindowArgument window_of_weights(const Op& op) {
@@ -93,7 +93,7 @@ Candidate base_of(const Op& op, int64_t block_of_x, int64_t block_of_grad) {
 bool is_product(const Op& op) { return op.attributes[attr::groups] == 1; }
 
 // Whether the only product's terms are the same positions of both tensors.
-bool in_order_conv_backward_weights(const WindowArgument& window, const Addressing& src, const Addressing& grad) {
+bool pairs_same_positions(const WindowArgument& window, const Addressing& src, const Addressing& grad) {
   for (int axis = 0; axis < 3; ++axis)
     if (window.size[axis] != 1 || window.stride[axis] != 1 || window.begin[axis] != 0 ||
         src.dims[size_t(2 + axis)] != grad.dims[size_t(2 + axis)])
@@ -125,7 +125,7 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
   source.tensor("SRC", src).tensor("GRAD", grad).tensor("DST", dst);
   plan.define(source, problem, device);
   source.define("GROUPS", problem.groups).define("GROUPS_OF_TILE", problem.groups_of(plan.tile));
-  source.define("POINTWISE", in_order_conv_backward_weights(window, src, grad) ? 1 : 0);
+  source.define("POINTWISE", pairs_same_positions(window, src, grad) ? 1 : 0);
   const bool deep = src.dims[2] > 1 || grad.dims[2] > 1 || window.size[0] > 1 || window.begin[0] != 0;
   source.define("DEPTH", deep ? 1 : 0);
   const auto add = [&](KernelList& kernel) {
@@ -266,8 +266,8 @@ std::optional<DepthwiseWalk> depthwise_walk(const OpenclDevice& device, const Te
   return out;
 }
 
-std::unique_ptr<Kernel> prepare_depthwise_conv_backward_weights(OpenclDevice& device, const Op& op,
-                                                                const Candidate& candidate, const DepthwiseWalk& walk) {
+std::unique_ptr<Kernel> prepare_depthwise_backward_weights(OpenclDevice& device, const Op& op,
+                                                           const Candidate& candidate, const DepthwiseWalk& walk) {
   const ChannelParts& parts = walk.parts;
   const WindowArgument window = window_of_weights(op);
   KernelSource source("conv/conv_backward_weights_depthwise.cl");
@@ -294,13 +294,13 @@ std::unique_ptr<Kernel> prepare_depthwise_conv_backward_weights(OpenclDevice& de
   return kernel;
 }
 
-void list_depthwise_conv_backward_weights(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_depthwise_backward_weights(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   const int64_t channels = x.shape[1];
   if (x.rank() > 4 || op.attributes[attr::groups] != channels || op.in(1).shape[1] != channels) return;
   const WindowArgument window = window_of_weights(op);
   const int64_t taps = int64_t(window.size[1]) * window.size[2];
-  if (taps > kConvBackwardWeightsMostTaps) return;
+  if (taps > kMostTapsKept) return;
   add_per_layout(op, "conv_backward_weights_depthwise", out, [&](Candidate& candidate) {
     const Layout& layout = candidate.inputs[0].layout;
     candidate.inputs[1] = op.in(1).with_layout(layout);
@@ -311,7 +311,7 @@ void list_depthwise_conv_backward_weights(const Op& op, OpenclDevice& device, Ca
     candidate.workspace_bytes = size_t(parts.parts * taps * parts.blocks * parts.width) * sizeof(float);
     candidate.efficiency = device.capabilities().cpu ? 0.1 : 0.4;
     candidate.prepare = [&device, op, candidate, walk = *walk] {
-      return prepare_depthwise_conv_backward_weights(device, op, candidate, walk);
+      return prepare_depthwise_backward_weights(device, op, candidate, walk);
     };
     return true;
   });
@@ -319,8 +319,8 @@ void list_depthwise_conv_backward_weights(const Op& op, OpenclDevice& device, Ca
 
 // ---- any ----
 
-std::unique_ptr<Kernel> prepare_direct_conv_backward_weights(OpenclDevice& device, const Op& op,
-                                                             const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_backward_weights_direct(OpenclDevice& device, const Op& op,
+                                                        const Candidate& candidate) {
   const Addressing dst = with_three_spatial(candidate.outputs[0]), grad = with_three_spatial(candidate.inputs[1]);
   const int group = row_group(device, op.in(1).elements() / op.in(1).shape[1]);
   KernelSource source("conv/conv_backward_weights_direct.cl");
@@ -352,15 +352,13 @@ void list_conv_backward_weights(const Op& op, OpenclDevice& device, CandidateLis
   }
   if (units && others > 0) beside_matrix_unit(out, others);
   if (is_product(op) && device.capabilities().cpu) list_for_processors(op, device, out);
-  list_depthwise_conv_backward_weights(op, device, out);
+  list_depthwise_backward_weights(op, device, out);
   add_per_layout(op, "conv_backward_weights_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(candidate.inputs[0].layout);
     candidate.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
     // Neighbours along positions lie side by side channels first alone.
     candidate.efficiency = device.capabilities().cpu || !candidate.inputs[0].layout.is_plain() ? 0.01 : 0.03;
-    candidate.prepare = [&device, op, candidate] {
-      return prepare_direct_conv_backward_weights(device, op, candidate);
-    };
+    candidate.prepare = [&device, op, candidate] { return prepare_backward_weights_direct(device, op, candidate); };
     return true;
   });
 }

@@ -15,31 +15,31 @@ int64_t depthwise_run(const ConvTensors& t) {
 
 namespace {
 
-const Family& family_conv_depthwise() {
+const Family& conv_depthwise_family() {
   static const Family family("conv_fwd_depthwise",
                              {{"LANES", {1, 4}}, {"VECTOR", {1, 2, 4, 8, 16}}, {"TILE_W", {1, 2, 4, 8}}});
   return family;
 }
-PL_TUNING_FAMILY(family_conv_depthwise);
+PL_TUNING_FAMILY(conv_depthwise_family);
 
-Point point_of_conv_depthwise(int lanes, int vector, int width) {
+Point conv_depthwise_point(int lanes, int vector, int width) {
   return {{"LANES", lanes}, {"VECTOR", vector}, {"TILE_W", width}};
 }
 
-Point start_of_conv_depthwise(const OpenclDevice& device, const ConvTensors& t) {
+Point conv_depthwise_start(const OpenclDevice& device, const ConvTensors& t) {
   const Capabilities& can = device.capabilities();
   int vector = 1;
   if (depthwise_run(t)) {
     // Neighbouring work-items of a GPU read neighbouring channels; a CPU's read vectors of them.
     if (can.cpu)
       while (vector < can.native_vector_float && vector < 16 && depthwise_run(t) % (2 * vector) == 0) vector *= 2;
-    return point_of_conv_depthwise(1, vector, 4);
+    return conv_depthwise_point(1, vector, 4);
   }
   if (can.cpu)
     while (vector < can.native_vector_float && vector < 16 && vector * 2 <= t.dst.dims[4] &&
            (vector < 8 || t.dst.dims[4] % 16 == 0))
       vector *= 2;
-  return point_of_conv_depthwise(4, vector, 1);
+  return conv_depthwise_point(4, vector, 1);
 }
 
 bool suits_conv_depthwise(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
@@ -223,10 +223,10 @@ void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out)
     const ConvTensors t(op, base);
     if (!pads_channels_only(t.src) || !pads_channels_only(t.dst)) continue;
     const ShapeClass shapes = depthwise_class(t);
-    const auto choices = family_conv_depthwise().choices(
-        device, shapes, start_of_conv_depthwise(device, t),
+    const auto choices = conv_depthwise_family().choices(
+        device, shapes, conv_depthwise_start(device, t),
         [&](const Point& point) { return suits_conv_depthwise(device, t, point); }, out.whole_space);
-    family_conv_depthwise().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    conv_depthwise_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
       // CPUs have a faster kernel for most.
       candidate.efficiency = device.capabilities().cpu && depthwise_rows_suits(device, t) ? 0.15 : 0.4;
       candidate.prepare = [&device, op, t, point] { return prepare_conv_depthwise(device, op, t, point); };

@@ -8,19 +8,19 @@
 namespace pl::opencl {
 namespace {
 
-const Family& family_conv_depthwise_rows() {
+const Family& conv_depthwise_rows_family() {
   static const Family family("conv_fwd_depthwise_rows",
                              {{"VECTOR", {4, 8, 16}}, {"TILE_H", {1, 2}}, {"TILE_W", {4, 7, 8}}});
   return family;
 }
-PL_TUNING_FAMILY(family_conv_depthwise_rows);
+PL_TUNING_FAMILY(conv_depthwise_rows_family);
 
 // As kernels/conv/conv_fwd_depthwise_rows.cl has it.
 struct DepthwiseArgument {
   cl_int vectors, segments, tiles_h, tiles_w, units, chunk;
 };
 
-Point point_of_conv_depthwise_rows(int vector, int height, int width) {
+Point conv_depthwise_rows_point(int vector, int height, int width) {
   return {{"VECTOR", vector}, {"TILE_H", height}, {"TILE_W", width}};
 }
 
@@ -45,7 +45,7 @@ bool suits_conv_depthwise_rows(const OpenclDevice& device, const ConvTensors& t,
 // The tile that takes the fewest cycles: two products are done in one, loads come from the second cache, and a tile has
 // some cycles of its own.  The 3x3 of 144 channels at 56x56 took 73 us on a Zen 5 with tiles of 2 x 7, 88 with 1 x 8;
 // the one of 96 channels, stride 2, at 112x112 83 with 2 x 4, 95 with 1 x 8.
-Point start_of_conv_depthwise_rows(const OpenclDevice& device, const ConvTensors& t) {
+Point conv_depthwise_rows_start(const OpenclDevice& device, const ConvTensors& t) {
   const WindowArgument& w = t.window;
   int best_height = 1, best_width = 4;
   double least = INFINITY;
@@ -64,7 +64,7 @@ Point start_of_conv_depthwise_rows(const OpenclDevice& device, const ConvTensors
       best_height = height;
       best_width = width;
     }
-  return point_of_conv_depthwise_rows(vector_of(device, t), best_height, best_width);
+  return conv_depthwise_rows_point(vector_of(device, t), best_height, best_width);
 }
 
 // Units a work-item: a work-group costs up to a microsecond to start, so that it should take some; but of small ops
@@ -127,10 +127,10 @@ void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList&
     if (!depthwise_rows_suits(device, t)) continue;
     base.efficiency = 0.5;
     const ShapeClass shapes{t.src.dtype, "depthwise-channels", t.pixels(), t.out_channels(), t.taps()};
-    const auto choices = family_conv_depthwise_rows().choices(
-        device, shapes, start_of_conv_depthwise_rows(device, t),
+    const auto choices = conv_depthwise_rows_family().choices(
+        device, shapes, conv_depthwise_rows_start(device, t),
         [&](const Point& point) { return suits_conv_depthwise_rows(device, t, point); }, out.whole_space);
-    family_conv_depthwise_rows().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    conv_depthwise_rows_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
       candidate.prepare = [&device, op, t, point] { return prepare_conv_depthwise_rows(device, op, t, point); };
       return true;
     });

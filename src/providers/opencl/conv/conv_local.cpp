@@ -5,16 +5,16 @@
 namespace pl::opencl {
 namespace {
 
-const Family& family_conv_local() {
+const Family& conv_local_family() {
   static const Family family("conv_fwd_local", RegisterTile::tunables());
   return family;
 }
-PL_TUNING_FAMILY(family_conv_local);
+PL_TUNING_FAMILY(conv_local_family);
 
 // Neighbouring positions, or else neighbouring channels, lie side by side in the output.
 bool pixels_across(const ConvTensors& t) { return t.dst.unit().first != 1; }
 
-RegisterTile start_of_conv_local(const OpenclDevice& device, const ConvTensors& t) {
+RegisterTile conv_local_start(const OpenclDevice& device, const ConvTensors& t) {
   const int64_t pixels = t.pixels(), channels = t.out_channels_per_group();
   RegisterTile tile = pixels_across(t) ? register_tile(device, channels, pixels, t.groups)
                                        : register_tile(device, pixels, channels, t.groups);
@@ -48,17 +48,17 @@ std::unique_ptr<Kernel> prepare_conv_local(OpenclDevice& device, const Op& op, c
 
 void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,
                     CandidateList& out) {
-  const RegisterTile start = start_of_conv_local(device, t);
+  const RegisterTile start = conv_local_start(device, t);
   if (!start.fits(device) || !pads_channels_only(t.src) || !pads_channels_only(t.dst)) return;
   const bool across = pixels_across(t);
   const int64_t channels = t.out_channels_per_group();
   const int64_t rows = across ? channels : t.pixels(), columns = across ? t.pixels() : channels;
   const ShapeClass shapes = shape_class(t);
-  const auto choices = family_conv_local().choices(
+  const auto choices = conv_local_family().choices(
       device, shapes, start.point(),
       [&](const Point& point) { return RegisterTile(point).suits(device, rows, columns, t.channels_per_group()); },
       out.whole_space);
-  family_conv_local().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+  conv_local_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     const RegisterTile tile(point);
     candidate.efficiency = 0.5 * tile.used(device, rows, columns, t.groups);
     candidate.prepare = [&device, op, t, tile] { return prepare_conv_local(device, op, t, tile); };

@@ -6,7 +6,7 @@ namespace pl::opencl {
 namespace {
 
 // Whether each position reads the one that it writes.
-bool in_order_conv_mma(const ConvTensors& t) {
+bool reads_where_it_writes(const ConvTensors& t) {
   if (!t.pointwise()) return false;
   for (int axis = t.deep() ? 0 : 1; axis < 3; ++axis)
     if (t.window.stride[axis] != 1 || t.src.dims[size_t(2 + axis)] != t.dst.dims[size_t(2 + axis)]) return false;
@@ -24,7 +24,7 @@ MmaProblem problem_of(const ConvTensors& t) {
   problem.run = t.groups == 1 ? t.src.padded(1) : t.channels_per_group();
   problem.runs = t.taps();
   problem.gathered = t.groups == 1 && t.src.block(1) == problem.chunk_elements() && problem.run == t.src.block(1);
-  problem.in_order = !problem.gathered && in_order_conv_mma(t);
+  problem.in_order = !problem.gathered && reads_where_it_writes(t);
   return problem;
 }
 
@@ -120,7 +120,7 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (tensors.groups > 1) return;
   // There are no copies of 2 bytes, and those of 4 are most of the time where windows read positions again: channels
   // are padded in memory instead, and so are results for who reads them next.
-  const int64_t least = in_order_conv_mma(tensors) ? 4 : 8;
+  const int64_t least = reads_where_it_writes(tensors) ? 4 : 8;
   const auto ragged = [&](int64_t channels) {
     return channels > piece && channels * int64_t(size_of(op.in(0).dtype)) % least != 0;
   };

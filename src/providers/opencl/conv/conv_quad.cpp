@@ -17,12 +17,12 @@ constexpr int64_t kMostRows = 65535;     // work-groups along the second dimensi
 constexpr size_t kWorkGroup = 128;       // work-items
 constexpr size_t kRowsOfWindows = 4;     // of tiles, at least, in a work-group
 
-const Family& family_conv_quad() {
+const Family& conv_quad_family() {
   static const Family family("conv_fwd_quad",
                              {{"TILE_H", {1, 2, 4}}, {"TILE_W", {1, 2, 4, 7, 8}}, {"QUADS", {1, 2, 4}}});
   return family;
 }
-PL_TUNING_FAMILY(family_conv_quad);
+PL_TUNING_FAMILY(conv_quad_family);
 
 struct Tile {
   int height, width, quads;
@@ -36,7 +36,7 @@ struct Tile {
 // Those worth measuring somewhere; a shape takes the few that promise most.
 const Tile kStarts[] = {{1, 2, 1}, {1, 4, 1}, {1, 7, 1}, {1, 8, 1}, {2, 2, 1}, {2, 4, 1},
                         {1, 2, 2}, {1, 4, 2}, {1, 7, 2}, {1, 8, 2}, {2, 2, 2}, {1, 4, 4}};
-constexpr size_t kConvQuadMostStarts = 3;
+constexpr size_t kMostQuadTiles = 3;
 
 bool is_pointwise(const ConvTensors& t) {
   return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 && t.window.stride[1] == 1 &&
@@ -103,7 +103,7 @@ double slowness(const OpenclDevice& device, const ConvTensors& t, const Tile& ti
 
 // Part of the device's rates that is reached.  Work beyond what memory hides counts: a GPU does about 14 operations of
 // ordinary arithmetic in f32 while memory moves a byte (an H200 14, consumers' more), with matrix units many more.
-double efficiency_conv_quad(const ConvTensors& t, double slowness, bool matrix_unit) {
+double conv_quad_efficiency(const ConvTensors& t, double slowness, bool matrix_unit) {
   constexpr double kOfRates = 0.8, kBalance = 14;
   const int64_t results = t.dst.places(), terms = t.channels_per_group() * t.taps();
   const int64_t numbers =
@@ -150,16 +150,16 @@ void add_tiles(const Op& op, OpenclDevice& device, const Candidate& base, const 
   }
   std::stable_sort(starts.begin(), starts.end(),
                    [](const Start& a, const Start& b) { return a.slowness < b.slowness; });
-  if (starts.size() > kConvQuadMostStarts) starts.resize(kConvQuadMostStarts, starts.front());
+  if (starts.size() > kMostQuadTiles) starts.resize(kMostQuadTiles, starts.front());
   const ShapeClass shapes = shape_class(t);
   std::vector<Point> points;
   for (const Start& start : starts) points.push_back(start.tile.point());
-  const auto choices = family_conv_quad().choices(
+  const auto choices = conv_quad_family().choices(
       device, shapes, points, [&](const Point& point) { return suits_conv_quad(t, Tile(point)); }, out.whole_space);
   const bool matrix_unit = mma_refusal(device, op.in(0).dtype, op.math).empty();
-  family_conv_quad().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+  conv_quad_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     const Tile tile(point);
-    candidate.efficiency = efficiency_conv_quad(t, slowness(device, t, tile), matrix_unit);
+    candidate.efficiency = conv_quad_efficiency(t, slowness(device, t, tile), matrix_unit);
     candidate.prepare = [&device, op, t, tile] { return prepare_conv_quad(device, op, t, tile); };
     return true;
   });

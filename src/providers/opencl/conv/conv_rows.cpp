@@ -9,16 +9,16 @@
 namespace pl::opencl {
 namespace {
 
-const Family& family_conv_rows() {
+const Family& conv_rows_family() {
   static const Family family(
       "conv_fwd_rows",
       {{"VECTOR", {4, 8, 16}}, {"TILE_VECTORS", {1, 2, 3, 4}}, {"TILE_PIXELS", {1, 2, 4, 5, 6, 7, 8, 10, 12, 14, 16}}});
   return family;
 }
-PL_TUNING_FAMILY(family_conv_rows);
+PL_TUNING_FAMILY(conv_rows_family);
 
-constexpr int64_t kFewChannels = 4;                          // of first layers: unrolled
-constexpr int64_t kConvRowsMostElements = int64_t(1) << 31;  // offsets are 32 bits wide here
+constexpr int64_t kFewChannels = 4;                    // of first layers: unrolled
+constexpr int64_t kMostWith32Bits = int64_t(1) << 31;  // offsets are 32 bits wide here
 
 // As kernels/conv/conv_pad_rows.cl has it.
 struct BorderArgument {
@@ -66,8 +66,7 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
   Rows r;
   r.run = channel_run(src);
   r.dst_run = channel_run(dst);
-  if (!r.run || !r.dst_run || src.extent() >= kConvRowsMostElements || dst.extent() >= kConvRowsMostElements)
-    return std::nullopt;
+  if (!r.run || !r.dst_run || src.extent() >= kMostWith32Bits || dst.extent() >= kMostWith32Bits) return std::nullopt;
   const WindowArgument& w = t.window;
   const int64_t n = src.dims[0], blocks = src.padded(1) / r.run;
   const auto last = [&](int axis) {  // of the source, that some window reads
@@ -86,7 +85,7 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
     width = std::max(width + w.begin[2], last(2) + 1);
     r.border.padded_rows = cl_int(height);
     r.border.padded_columns = cl_int(width);
-    if (int64_t(r.border_elements()) >= kConvRowsMostElements) return std::nullopt;
+    if (int64_t(r.border_elements()) >= kMostWith32Bits) return std::nullopt;
   }
   const int64_t row = width * r.run, block = height * row;
   r.step = w.stride[2] * r.run;
@@ -121,7 +120,7 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
       width == dst.dims[4]) {
     r.rows.columns *= r.rows.rows;
     r.rows.rows = 1;
-    if (blocks == 1 && dst.padded(1) == r.dst_run && int64_t(r.rows.columns) * n < kConvRowsMostElements) {
+    if (blocks == 1 && dst.padded(1) == r.dst_run && int64_t(r.rows.columns) * n < kMostWith32Bits) {
       r.rows.columns *= cl_int(n);
       r.images = 1;
     }
@@ -129,12 +128,12 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
   return r;
 }
 
-Point point_of_conv_rows(int vector, int vectors, int pixels) {
+Point conv_rows_point(int vector, int vectors, int pixels) {
   return {{"VECTOR", vector}, {"TILE_VECTORS", vectors}, {"TILE_PIXELS", pixels}};
 }
 
 // Registers of the vector unit: 32 of AVX-512 (and of most that have vectors of 16), else 16.
-int registers_conv_rows(const OpenclDevice& device) {
+int conv_rows_registers(const OpenclDevice& device) {
   return device.capabilities().native_vector_float >= 16 ? 32 : 16;
 }
 
@@ -143,7 +142,7 @@ int registers_conv_rows(const OpenclDevice& device) {
 // else with each product.  Ten products hide how long one takes.  Weights come from the second cache in the long run.
 double steps_of(const OpenclDevice& device, int vectors, int pixels) {
   const int products = vectors * pixels,
-            loads = vectors + (products + vectors < registers_conv_rows(device) ? pixels : products);
+            loads = vectors + (products + vectors < conv_rows_registers(device) ? pixels : products);
   return std::max({products, loads, 10}) + 0.5 * vectors;
 }
 
@@ -156,30 +155,30 @@ bool suits_conv_rows(const OpenclDevice& device, const ConvTensors& t, const Row
   if (r.edges && pixels < 2) return false;
   // Sums that fill half of the registers at least, where the row is long enough.
   const int64_t sums = int64_t(vectors) * pixels,
-                least = std::min<int64_t>(registers_conv_rows(device) / 2, r.rows.columns);
-  return sums + vectors <= registers_conv_rows(device) && sums >= least;
+                least = std::min<int64_t>(conv_rows_registers(device) / 2, r.rows.columns);
+  return sums + vectors <= conv_rows_registers(device) && sums >= least;
 }
 
 // The tile that takes the fewest cycles for what is wanted of it.
-Point start_of_conv_rows(const OpenclDevice& device, const ConvTensors& t, const Rows& r) {
+Point conv_rows_start(const OpenclDevice& device, const ConvTensors& t, const Rows& r) {
   const int native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   int vector = native;
   while (vector > 4 && (vector / 2 >= t.out_channels() || (r.dst_run < t.out_channels() && r.dst_run % vector)))
     vector /= 2;
   const int64_t columns = r.rows.columns, needed = (t.out_channels() + vector - 1) / vector;
-  Point best = point_of_conv_rows(vector, 1, 1);
+  Point best = conv_rows_point(vector, 1, 1);
   double best_steps = INFINITY;
   for (const int vectors : {1, 2, 3, 4})
-    for (const int pixels : family_conv_rows().tunables()[2].values) {
+    for (const int pixels : conv_rows_family().tunables()[2].values) {
       // First layers write much and multiply little: the 3->64 at 224x224 takes 1.0 ms by one vector, 1.4 by two.
       if (vectors > 1 && t.channels() <= kFewChannels) continue;
-      if (pixels > columns || vectors > needed || vectors * pixels + vectors > registers_conv_rows(device)) continue;
+      if (pixels > columns || vectors > needed || vectors * pixels + vectors > conv_rows_registers(device)) continue;
       if (r.edges && pixels < 2) continue;
       const int64_t tiles = (columns + pixels - 1) / pixels, across = (needed + vectors - 1) / vectors;
       const double steps = double(tiles * across) * (steps_of(device, vectors, pixels) + 0.1 * pixels);
       if (steps >= best_steps) continue;
       best_steps = steps;
-      best = point_of_conv_rows(vector, vectors, pixels);
+      best = conv_rows_point(vector, vectors, pixels);
     }
   return best;
 }
@@ -254,10 +253,10 @@ void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out) {
     base.efficiency = 0.6;
     if (r->bordered) base.workspace_bytes = r->border_elements() * size_of(op.in(0).dtype);
     const ShapeClass shapes = shape_class(t);
-    const auto choices = family_conv_rows().choices(
-        device, shapes, start_of_conv_rows(device, t, *r),
+    const auto choices = conv_rows_family().choices(
+        device, shapes, conv_rows_start(device, t, *r),
         [&](const Point& point) { return suits_conv_rows(device, t, *r, point); }, out.whole_space);
-    family_conv_rows().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    conv_rows_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
       candidate.prepare = [&device, op, t, r = *r, point] { return prepare_conv_rows(device, op, t, r, point); };
       return true;
     });

@@ -14,13 +14,13 @@ namespace {
 constexpr int kRows = 128, kChunks = 8, kWarpsDown = 8;  // of a tile
 constexpr int kCopiers = 128;                            // work-items that only copy
 constexpr int64_t kStepBytes = kChunks * 16;             // of one row of factors
-constexpr size_t kConvStreamMostStarts = 2;              // the estimates put the fastest of twelve products first
+constexpr size_t kMostStreamStarts = 2;                  // the estimates put the fastest of twelve products first
 
-const Family& family_conv_stream() {
+const Family& conv_stream_family() {
   static const Family family("conv_fwd_stream", {{"TILE_N", {128, 160, 192, 208, 224, 256}}, {"STAGES", {4, 5, 6}}});
   return family;
 }
-PL_TUNING_FAMILY(family_conv_stream);
+PL_TUNING_FAMILY(conv_stream_family);
 
 // As many stages as the local memory of a unit has room for.  Narrower tiles were never the fastest.
 constexpr int kTiles[][2] = {{128, 6}, {160, 6}, {192, 5}, {208, 5}, {224, 5}, {256, 4}};
@@ -36,7 +36,7 @@ struct Product {
 
 // Part of the units' rate that tiles of `width` columns reach; see wgmma_efficiency in mma.cpp, to which it is
 // relative. Fitted to 30 times of six products on an H200, most within 5%, in microseconds.
-double efficiency_conv_stream(const Product& product, int width, const OpenclDevice& device,
+double conv_stream_efficiency(const Product& product, int width, const OpenclDevice& device,
                               double* busy_ms = nullptr) {
   constexpr double kStep = 0.62;    // of 256 columns
   constexpr double kWait = 0.084;   // for a step
@@ -109,11 +109,11 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
   std::vector<std::pair<double, Point>> all;
   for (const auto& [width, stages] : kTiles) {
     if (product.columns <= width / 2) continue;  // more than half would be empty
-    all.emplace_back(efficiency_conv_stream(product, width, device), Point{{"TILE_N", width}, {"STAGES", stages}});
+    all.emplace_back(conv_stream_efficiency(product, width, device), Point{{"TILE_N", width}, {"STAGES", stages}});
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<Point> starts;
-  for (size_t i = 0; i < all.size() && i < std::max(kConvStreamMostStarts, most_mma_plans / 2); ++i)
+  for (size_t i = 0; i < all.size() && i < std::max(kMostStreamStarts, most_mma_plans / 2); ++i)
     starts.push_back(all[i].second);
   const auto listed = [&](const Point& point) {
     return std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second == point; });
@@ -122,10 +122,10 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
   like.implementation = "conv_fwd_stream";
   like.packings = {packing(device, base.inputs[1], t)};
   const ShapeClass shapes = shape_class(t);
-  const auto choices = family_conv_stream().choices(
+  const auto choices = conv_stream_family().choices(
       device, shapes, starts, [&](const Point& point) { return listed(point) != all.end(); }, out.whole_space);
-  family_conv_stream().add(like, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-    candidate.efficiency = efficiency_conv_stream(product, point["TILE_N"], device, &candidate.busy_ms);
+  conv_stream_family().add(like, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    candidate.efficiency = conv_stream_efficiency(product, point["TILE_N"], device, &candidate.busy_ms);
     candidate.prepare = [&device, op, t, point] { return prepare_conv_stream(device, op, t, point); };
     return true;
   });

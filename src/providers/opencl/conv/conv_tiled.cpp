@@ -9,26 +9,26 @@ namespace pl::opencl {
 namespace {
 
 // Registers of the vector unit: 32 of AVX-512 (and of most that have vectors of 16), else 16.
-int registers_conv_tiled(const OpenclDevice& device) {
+int conv_tiled_registers(const OpenclDevice& device) {
   return device.capabilities().native_vector_float >= 16 ? 32 : 16;
 }
 
-const Family& family_conv_tiled() {
+const Family& conv_tiled_family() {
   static const Family family(
       "conv_fwd_tiled",
       {{"VECTOR", {2, 4, 8, 16}}, {"TILE_VECTORS", {1, 2, 4}}, {"TILE_PIXELS", {1, 2, 4, 6, 8, 10, 12, 14, 16}}});
   return family;
 }
-PL_TUNING_FAMILY(family_conv_tiled);
+PL_TUNING_FAMILY(conv_tiled_family);
 
-Point point_of_conv_tiled(int vector, int vectors, int pixels) {
+Point conv_tiled_point(int vector, int vectors, int pixels) {
   return {{"VECTOR", vector}, {"TILE_VECTORS", vectors}, {"TILE_PIXELS", pixels}};
 }
 
 int64_t greatest_power_of_two_in(int64_t value) { return value & -value; }
 
 // The one to start from; nothing where vectors do not suit.
-std::optional<Point> start_of_conv_tiled(const OpenclDevice& device, const ConvTensors& t) {
+std::optional<Point> conv_tiled_start(const OpenclDevice& device, const ConvTensors& t) {
   const int64_t native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   const int64_t oc = t.out_channels_per_group();
   int vector, vectors;
@@ -42,11 +42,11 @@ std::optional<Point> start_of_conv_tiled(const OpenclDevice& device, const ConvT
   }
   if (vector < 2) return std::nullopt;
   // Accumulators, a row of weights and a value fit the registers.
-  int pixels = registers_conv_tiled(device) == 32 ? 12 : 6;
-  if (vectors == 1) pixels = registers_conv_tiled(device) == 32 ? 16 : 10;
+  int pixels = conv_tiled_registers(device) == 32 ? 12 : 6;
+  if (vectors == 1) pixels = conv_tiled_registers(device) == 32 ? 16 : 10;
   // Sizes must not ask for another build, but for the smallest ones.
   if (t.pixels() <= 4) pixels = t.pixels() == 1 ? 1 : 4;
-  return point_of_conv_tiled(vector, vectors, pixels);
+  return conv_tiled_point(vector, vectors, pixels);
 }
 
 bool suits_conv_tiled(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
@@ -59,8 +59,8 @@ bool suits_conv_tiled(const OpenclDevice& device, const ConvTensors& t, const Po
   if (pixels > 1 && t.pixels() <= pixels / 2) return false;
   // Sums that fill half of the registers at least, where there are enough positions.
   const int64_t sums = int64_t(vectors) * pixels,
-                least = std::min<int64_t>(registers_conv_tiled(device) / 2, t.pixels());
-  return sums + vectors + 1 <= registers_conv_tiled(device) && sums >= least;
+                least = std::min<int64_t>(conv_tiled_registers(device) / 2, t.pixels());
+  return sums + vectors + 1 <= conv_tiled_registers(device) && sums >= least;
 }
 
 std::unique_ptr<Kernel> prepare_conv_tiled(OpenclDevice& device, const Op& op, const ConvTensors& t,
@@ -83,14 +83,14 @@ std::unique_ptr<Kernel> prepare_conv_tiled(OpenclDevice& device, const Op& op, c
 void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out) {
   for (Candidate& base : packed_candidates(op)) {
     const ConvTensors t(op, base);
-    const auto start = start_of_conv_tiled(device, t);
+    const auto start = conv_tiled_start(device, t);
     if (!start || !pads_channels_only(t.src) || !pads_channels_only(t.dst)) continue;
     base.efficiency = 0.5;
     const ShapeClass shapes = shape_class(t);
-    const auto choices = family_conv_tiled().choices(
+    const auto choices = conv_tiled_family().choices(
         device, shapes, *start, [&](const Point& point) { return suits_conv_tiled(device, t, point); },
         out.whole_space);
-    family_conv_tiled().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    conv_tiled_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
       candidate.prepare = [&device, op, t, point] { return prepare_conv_tiled(device, op, t, point); };
       return true;
     });

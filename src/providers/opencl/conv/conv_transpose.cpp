@@ -441,11 +441,11 @@ struct DepthwiseTile {
   size_t across, group;  // work-items along channels; of a work-group
 };
 constexpr size_t kDepthwiseGroup = 256;
-constexpr int64_t kDepthwisePositions = 8;      // of a work-item: its group's weights are read once for all of them
-constexpr int64_t kConvTransposeMostTaps = 49;  // whose weights fit 25 KiB
+constexpr int64_t kDepthwisePositions = 8;  // of a work-item: its group's weights are read once for all of them
+constexpr int64_t kMostDepthwiseTaps = 49;  // whose weights fit 25 KiB
 
-std::unique_ptr<Kernel> prepare_depthwise_conv_transpose(OpenclDevice& device, const Op& op, const ConvTensors& t,
-                                                         const DepthwiseTile& tile) {
+std::unique_ptr<Kernel> prepare_depthwise_transpose(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                                    const DepthwiseTile& tile) {
   KernelSource source("conv_transpose/conv_transpose_depthwise.cl");
   t.define(source, op);
   source.define("KERNEL_H", t.window.size[1]).define("KERNEL_W", t.window.size[2]);
@@ -466,7 +466,7 @@ std::unique_ptr<Kernel> prepare_depthwise_conv_transpose(OpenclDevice& device, c
 }
 
 // On GPUs: a processor's work-items would share no local memory that is nearer than another.
-void list_depthwise_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_depthwise_transpose(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   const int64_t channels = op.in(0).shape[1];
   if (device.capabilities().cpu || rank > 4 || op.attributes[attr::groups] != channels ||
@@ -478,7 +478,7 @@ void list_depthwise_conv_transpose(const Op& op, OpenclDevice& device, Candidate
     if (w.stride > 1 && w.dilation > 1) return;
     taps *= w.kernel;
   }
-  if (taps > kConvTransposeMostTaps) return;
+  if (taps > kMostDepthwiseTaps) return;
   Candidate candidate = make_candidate(op, "conv_transpose_depthwise");
   candidate.inputs[0] = op.in(0).with_layout(Layout::channels_last(rank));
   candidate.inputs[1] = op.in(1).with_layout(Layout::plain(rank));
@@ -490,11 +490,11 @@ void list_depthwise_conv_transpose(const Op& op, OpenclDevice& device, Candidate
   while (tile.across < 32 && tile.across * size_t(tile.vector) < size_t(channels)) tile.across *= 2;
   tile.across = std::min(tile.across, tile.group);
   candidate.efficiency = 0.3;
-  candidate.prepare = [&device, op, t, tile] { return prepare_depthwise_conv_transpose(device, op, t, tile); };
+  candidate.prepare = [&device, op, t, tile] { return prepare_depthwise_transpose(device, op, t, tile); };
   out.add(std::move(candidate));
 }
 
-std::unique_ptr<Kernel> prepare_direct_conv_transpose(OpenclDevice& device, const Op& op, const ConvTensors& t) {
+std::unique_ptr<Kernel> prepare_conv_transpose_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
   KernelSource source("conv_transpose/conv_transpose_direct.cl");
   t.define(source, op);
   const int64_t places = t.dst.places();
@@ -519,7 +519,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   if (others > 0) beside_matrix_unit(out, others);
   if (!cpu && phases) add_winograd(op, device, *phases, out);
   list_turned(op, device, out);
-  list_depthwise_conv_transpose(op, device, out);
+  list_depthwise_transpose(op, device, out);
   const size_t direct = out.candidates.size();
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
@@ -527,7 +527,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
     candidate.efficiency = cpu ? 0.03 : 0.05;
     if (!cpu) candidate.start_ms = kTermMs * double(op.in(0).shape[1] / op.attributes[attr::groups]);
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] {
-      return prepare_direct_conv_transpose(device, op, t);
+      return prepare_conv_transpose_direct(device, op, t);
     };
     return true;
   });

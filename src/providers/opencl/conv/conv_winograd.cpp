@@ -24,7 +24,7 @@ namespace {
 constexpr double kErrorOfTwo = 0.4e-7, kErrorOfFour = 1e-7, kErrorAllowed = 3e-6;
 constexpr int64_t kLeastChannels = 32;  // fewer: the transforms cost more than the products save
 constexpr size_t kMostProducts = 3;     // ways to multiply that are tried without a search
-constexpr int64_t kConvWinogradMostElements = int64_t(1) << 31;
+constexpr int64_t kMostElements = int64_t(1) << 31;
 // What a byte costs in multiplications and additions: about the balance of memory and f32 arithmetic on GPUs, or of
 // three products of tf32 on matrix units (61 TFLOP/s and 3.1 TB/s on an H200).
 constexpr double kFlopsPerByte = 15, kUnitFlopsPerByte = 20;
@@ -204,7 +204,7 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
     places.weights = aligned(places.end);
     places.end = places.weights + weights;
   }
-  if (places.end >= kConvWinogradMostElements) return;
+  if (places.end >= kMostElements) return;
   const double bytes = 8.0 * double(places.end - places.input);  // written and read, of weights made in each run too
   // Where the program may round, the direct convolution is one product of tf32, at four times the rate of the three
   // that make these (a product of 4096 on an H200).  NVIDIA's is estimated by its time, others' by the rate of those.

@@ -34,7 +34,7 @@ Candidate base_of(const Op& op) {
 }
 
 // The weight as (groups, k, n).
-Addressing matrices_of_grouped_mm(const Op& op, const TensorDesc& weight) {
+Addressing weight_matrices(const Op& op, const TensorDesc& weight) {
   Addressing a(weight);
   if (op.attributes[attr::transpose_weight]) swap_dims(a, 1, 2);
   return a;
@@ -71,7 +71,7 @@ void add_local(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.inputs[1] = op.in(1).with_layout(op.in(1).layout);
     candidate.efficiency = efficiency(device, tile, sizes.rows_of_group(), sizes.columns, sizes.groups);
     candidate.prepare = [&device, tile, sizes, inputs = candidate.inputs, y = candidate.outputs[0],
-                         weight = matrices_of_grouped_mm(op, candidate.inputs[1])] {
+                         weight = weight_matrices(op, candidate.inputs[1])] {
       KernelSource source("matmul/grouped_mm_local.cl");
       source.tensor("X", inputs[0]).tensor("W", weight).tensor("OFF", inputs[2]).tensor("DST", y);
       tile.define(source);
@@ -111,7 +111,7 @@ void add_weights_local(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 // ---- tiles in registers, for CPUs ----
 
-constexpr int64_t kGroupedMmPanel = 16;
+constexpr int64_t kPanelColumns = 16;
 
 // As many columns as a vector of the device has, at most so many.
 int vector_of(const OpenclDevice& device, int64_t most) {
@@ -124,7 +124,7 @@ int most_rows(const OpenclDevice& device) { return device.capabilities().native_
 void add_tiled(const Op& op, OpenclDevice& device, CandidateList& out) {
   const GroupedMmSizes sizes(op);
   const bool transposed = op.attributes[attr::transpose_weight];
-  const int vector = vector_of(device, kGroupedMmPanel), vectors = sizes.columns > vector ? 2 : 1;
+  const int vector = vector_of(device, kPanelColumns), vectors = sizes.columns > vector ? 2 : 1;
   for (const int rows : {1, 4, most_rows(device)}) {
     const int64_t usual = sizes.rows_of_group();
     if (rows == 1 ? usual > 4 : usual <= rows / 2) continue;  // read too often, or most of it empty

@@ -5,7 +5,7 @@
 namespace pl::opencl {
 namespace {
 
-MatmulTensors tensors_of_linear(const Op& op, const Candidate& candidate) {
+MatmulTensors linear_tensors(const Op& op, const Candidate& candidate) {
   MatmulTensors t;
   t.a = as_matrices(as_rows(candidate.inputs[0]));
   t.b = as_matrices(candidate.inputs[1], true);
@@ -25,7 +25,7 @@ void complete_linear(const Op& op, Candidate& candidate, const Layout& weights) 
 }
 
 // One for each layout of the activation.
-std::vector<Candidate> bases_of_linear(const Op& op, const Layout& weights) {
+std::vector<Candidate> linear_bases(const Op& op, const Layout& weights) {
   CandidateList list;
   add_per_layout(op, "", list, [&](Candidate& candidate) {
     complete_linear(op, candidate, weights);
@@ -39,14 +39,14 @@ void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!device.capabilities().cpu && mma_suits(op, device, out)) list_linear_mma(op, device, out);
   const size_t others = out.candidates.size();
   if (device.capabilities().cpu)
-    for (const Candidate& base : bases_of_linear(op, Layout::parse("Ab16a")))
-      add_matmul_tiled(op, device, base, tensors_of_linear(op, base), true, out);
+    for (const Candidate& base : linear_bases(op, Layout::parse("Ab16a")))
+      add_matmul_tiled(op, device, base, linear_tensors(op, base), true, out);
   else
     list_linear_local(op, device, out);
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete_linear(op, candidate, Layout::plain(2));
     candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
-    candidate.prepare = [&device, op, t = tensors_of_linear(op, candidate)] {
+    candidate.prepare = [&device, op, t = linear_tensors(op, candidate)] {
       return prepare_matmul_direct(device, op, t);
     };
     return true;
@@ -60,8 +60,8 @@ PL_OPENCL_OP("linear", list_linear);
 }  // namespace
 
 void list_linear_local(const Op& op, OpenclDevice& device, CandidateList& out) {
-  for (const Candidate& base : bases_of_linear(op, Layout::plain(2)))
-    add_matmul_local(op, device, base, tensors_of_linear(op, base), out);
+  for (const Candidate& base : linear_bases(op, Layout::plain(2)))
+    add_matmul_local(op, device, base, linear_tensors(op, base), out);
 }
 
 }  // namespace pl::opencl

@@ -11,7 +11,7 @@ bool is_one_product(const Op& op, const Candidate& candidate) {
          candidate.inputs[0].layout.is_plain() && candidate.outputs[0].layout.is_plain();
 }
 
-MatmulTensors tensors_of_matmul(const Op& op, const Candidate& candidate) {
+MatmulTensors matmul_tensors(const Op& op, const Candidate& candidate) {
   MatmulTensors t;
   t.a = as_matrices(candidate.inputs[0], op.attributes[attr::transpose_a]);
   t.b = as_matrices(candidate.inputs[1], op.attributes[attr::transpose_b], true);
@@ -42,7 +42,7 @@ void complete_matmul(const Op& op, Candidate& candidate) {
 }
 
 // One for each layout of the first matrix.
-std::vector<Candidate> bases_of_matmul(const Op& op) {
+std::vector<Candidate> matmul_bases(const Op& op) {
   CandidateList list;
   add_per_layout(op, "", list, [&](Candidate& candidate) {
     complete_matmul(op, candidate);
@@ -56,14 +56,14 @@ void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!device.capabilities().cpu && mma_suits(op, device, out)) list_matmul_mma(op, device, out);
   const size_t others = out.candidates.size();
   if (device.capabilities().cpu)
-    for (const Candidate& base : bases_of_matmul(op))
-      add_matmul_tiled(op, device, base, tensors_of_matmul(op, base), false, out);
+    for (const Candidate& base : matmul_bases(op))
+      add_matmul_tiled(op, device, base, matmul_tensors(op, base), false, out);
   else
     list_matmul_local(op, device, out);
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete_matmul(op, candidate);
     candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
-    candidate.prepare = [&device, op, t = tensors_of_matmul(op, candidate)] {
+    candidate.prepare = [&device, op, t = matmul_tensors(op, candidate)] {
       return prepare_matmul_direct(device, op, t);
     };
     return true;
@@ -76,8 +76,7 @@ PL_OPENCL_OP("matmul", list_matmul);
 }  // namespace
 
 void list_matmul_local(const Op& op, OpenclDevice& device, CandidateList& out) {
-  for (const Candidate& base : bases_of_matmul(op))
-    add_matmul_local(op, device, base, tensors_of_matmul(op, base), out);
+  for (const Candidate& base : matmul_bases(op)) add_matmul_local(op, device, base, matmul_tensors(op, base), out);
 }
 
 }  // namespace pl::opencl

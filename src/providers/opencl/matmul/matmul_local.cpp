@@ -5,11 +5,11 @@
 namespace pl::opencl {
 namespace {
 
-const Family& family_matmul_local() {
+const Family& matmul_local_family() {
   static const Family family("matmul_local", RegisterTile::tunables());
   return family;
 }
-PL_TUNING_FAMILY(family_matmul_local);
+PL_TUNING_FAMILY(matmul_local_family);
 
 std::unique_ptr<Kernel> prepare_matmul_local(OpenclDevice& device, const Op& op, const MatmulTensors& t,
                                              const RegisterTile& tile) {
@@ -36,11 +36,11 @@ void add_matmul_local(const Op& op, OpenclDevice& device, const Candidate& base,
   const RegisterTile start = register_tile(device, t.rows(), t.columns(), t.stack());
   if (!t.dst.inner.empty() || !start.fits(device)) return;
   const ShapeClass shapes = shape_class(t);
-  const auto choices = family_matmul_local().choices(
+  const auto choices = matmul_local_family().choices(
       device, shapes, start.point(),
       [&](const Point& point) { return RegisterTile(point).suits(device, t.rows(), t.columns(), t.depth()); },
       out.whole_space);
-  family_matmul_local().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+  matmul_local_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     const RegisterTile tile(point);
     candidate.efficiency = 0.7 * tile.used(device, t.rows(), t.columns(), t.stack());
     candidate.prepare = [&device, op, t, tile] { return prepare_matmul_local(device, op, t, tile); };

@@ -46,7 +46,7 @@ struct Factors {
 };
 
 // How many matrices: all that the result has, or one for all of them; nothing where only some dimensions are repeated.
-std::optional<int64_t> matrices_of_matmul_mma(const Dims& shape, const Dims& result) {
+std::optional<int64_t> count_of_matrices(const Dims& shape, const Dims& result) {
   int64_t count = 1;
   bool whole = shape.size() == result.size();
   for (int i = 0; i + 2 < shape.size(); ++i) {
@@ -122,8 +122,8 @@ void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& 
   const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();
   // A stack of matrices times one matrix is one product of all their rows.
   const bool one_product = rank_b == 2 && (rank_a == 2 || !transpose_a);
-  const auto count_a = matrices_of_matmul_mma(op.in(0).shape, op.out().shape),
-             count_b = matrices_of_matmul_mma(op.in(1).shape, op.out().shape);
+  const auto count_a = count_of_matrices(op.in(0).shape, op.out().shape),
+             count_b = count_of_matrices(op.in(1).shape, op.out().shape);
   if (!one_product && (!count_a || !count_b)) return;
   Candidate base = make_candidate(op, "");
   const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));

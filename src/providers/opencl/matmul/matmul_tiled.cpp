@@ -7,19 +7,19 @@ namespace pl::opencl {
 namespace {
 
 constexpr int kRows = kStackDims, kColumns = kStackDims + 1;
-constexpr int64_t kMatmulTiledPanel = 16;
+constexpr int64_t kPanelWidth = 16;
 // Fewer rows than this do not repay a copy of the other matrix, if its rows can be used as they are.
 constexpr int64_t kRowsWorthPacking = 16;
 
 int registers(const OpenclDevice& device) { return device.capabilities().native_vector_float >= 16 ? 32 : 16; }
 
-const Family& family_matmul_tiled() {
+const Family& matmul_tiled_family() {
   static const Family family(
       "matmul_tiled",
       {{"VECTOR", {4, 8, 16}}, {"TILE_VECTORS", {1, 2, 4}}, {"TILE_ROWS", {1, 2, 4, 6, 8, 10, 12, 14, 16}}});
   return family;
 }
-PL_TUNING_FAMILY(family_matmul_tiled);
+PL_TUNING_FAMILY(matmul_tiled_family);
 
 Point point_of(int vector, int vectors, int rows) {
   return {{"VECTOR", vector}, {"TILE_VECTORS", vectors}, {"TILE_ROWS", rows}};
@@ -67,8 +67,8 @@ Addressing panels_of(const Addressing& b) {
   return Addressing(TensorDesc::dense(DType::f32, shape, Layout::parse("abcdefGh16g")));
 }
 
-void add_product_matmul_tiled(KernelList& kernel, const Op& op, const MatmulTensors& t, const Addressing& panels,
-                              const Point& tile, bool packed) {
+void add_tiled_product(KernelList& kernel, const Op& op, const MatmulTensors& t, const Addressing& panels,
+                       const Point& tile, bool packed) {
   KernelSource source("matmul/matmul_tiled.cl");
   source.tensor("A", t.a).tensor("PAN", panels).tensor("DST", t.dst);
   t.epilogue.define(source, op);
@@ -91,8 +91,8 @@ void add_packing(KernelList& kernel, const MatmulTensors& t, const Addressing& p
   kernel.add(source, "matmul_pack")
       .input(1, "B")
       .workspace("PAN")
-      .global({size_t((t.depth() + kTileK - 1) / kTileK),
-               size_t((t.columns() + kMatmulTiledPanel - 1) / kMatmulTiledPanel), size_t(stack)})
+      .global({size_t((t.depth() + kTileK - 1) / kTileK), size_t((t.columns() + kPanelWidth - 1) / kPanelWidth),
+               size_t(stack)})
       .local({1, 1, 1});
 }
 
@@ -103,20 +103,20 @@ void add_matmul_tiled(const Op& op, OpenclDevice& device, const Candidate& base,
   if (!t.dst.inner.empty()) return;
   const Addressing rows = columns_first(t.b);
   // The widest vectors that no row leaves a part of.
-  const int64_t widest = std::min(kMatmulTiledPanel, t.columns() & -t.columns());
+  const int64_t widest = std::min(kPanelWidth, t.columns() & -t.columns());
   const bool rows_usable = t.b.inner.empty() && t.b.strides[kColumns] == 1 && widest >= 4;
   const bool as_it_is = b_is_panels || (rows_usable && t.rows() < kRowsWorthPacking);
-  const int64_t limit = b_is_panels || !as_it_is ? kMatmulTiledPanel : widest;
+  const int64_t limit = b_is_panels || !as_it_is ? kPanelWidth : widest;
   const ShapeClass shapes = shape_class(t);
-  const auto choices = family_matmul_tiled().choices(
+  const auto choices = matmul_tiled_family().choices(
       device, shapes, start_of(device, t, limit), [&](const Point& point) { return suits(device, t, limit, point); },
       out.whole_space);
-  family_matmul_tiled().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& tile) {
+  matmul_tiled_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& tile) {
     candidate.efficiency = 0.5;
     if (as_it_is) {
       candidate.prepare = [&device, op, t, rows, tile] {
         auto kernel = std::make_unique<KernelList>(device);
-        add_product_matmul_tiled(*kernel, op, t, rows, tile, false);
+        add_tiled_product(*kernel, op, t, rows, tile, false);
         return kernel;
       };
       return true;
@@ -126,7 +126,7 @@ void add_matmul_tiled(const Op& op, OpenclDevice& device, const Candidate& base,
     candidate.prepare = [&device, op, t, panels, tile] {
       auto kernel = std::make_unique<KernelList>(device);
       add_packing(*kernel, t, panels);
-      add_product_matmul_tiled(*kernel, op, t, panels, tile, true);
+      add_tiled_product(*kernel, op, t, panels, tile, true);
       return kernel;
     };
     return true;

@@ -17,7 +17,7 @@ enum Given { kBiases = 1, kLengths = 2, kFirstH = 4, kFirstC = 8, kPeepholes = 1
 struct MatrixPlace {  // matrix_place of recurrent_product.cl
   cl_int offset = 0, each = 0, sum = 0, outer = 0, inner = 0;
 };
-struct RecurrentSizes {  // layer_sizes of layer.clh
+struct LayerSizes {  // layer_sizes of layer.clh
   cl_int steps, batch, directions, given;
   cl_int gates_at, turned_at, cells_at, previous_at, reset_at;
 };
@@ -27,7 +27,7 @@ struct Layer {
   int64_t gates, slots, steps, batch, features, hidden, directions;
   int bias, lengths, first_h, first_c, peephole, grad_h, grad_c;  // inputs, -1 where they are not given
   int group;
-  RecurrentSizes sizes{};
+  LayerSizes sizes{};
   int64_t floats = 0;  // of the workspace
   int64_t largest = 0;
 
@@ -114,8 +114,8 @@ struct Extent {
 };
 
 // `output`: -1 for the workspace.
-void add_product_recurrent(KernelList& kernel, const Factor& a, const Factor& b, int output, DType dtype,
-                           const MatrixPlace& of_output, const Extent& extent) {
+void add_layer_product(KernelList& kernel, const Factor& a, const Factor& b, int output, DType dtype,
+                       const MatrixPlace& of_output, const Extent& extent) {
   constexpr int64_t kTile = 32, kItems = 16;
   KernelSource source("recurrent/recurrent_product.cl");
   source.define("A_DTYPE", name_of(a.dtype)).define("B_DTYPE", name_of(b.dtype)).define("DST_DTYPE", name_of(dtype));
@@ -140,10 +140,10 @@ MatrixPlace place(int64_t offset, int64_t each, int64_t sum, int64_t outer, int6
 void add_steps(KernelList& kernel, const Op& op, const Layer& layer) {
   const DType dtype = op.in(kX).dtype;
   const int64_t columns = layer.columns(), features = layer.features, row = layer.slots * layer.hidden;
-  add_product_recurrent(kernel, {Factor::input, kX, dtype, place(0, 0, 0, features, 1)},
-                        {Factor::input, kW, dtype, place(0, columns * features, 0, features, 1)}, -1, DType::f32,
-                        place(layer.sizes.gates_at, layer.rows() * row, 0, row, 1),
-                        {layer.rows(), columns, features, 1, layer.directions});
+  add_layer_product(kernel, {Factor::input, kX, dtype, place(0, 0, 0, features, 1)},
+                    {Factor::input, kW, dtype, place(0, columns * features, 0, features, 1)}, -1, DType::f32,
+                    place(layer.sizes.gates_at, layer.rows() * row, 0, row, 1),
+                    {layer.rows(), columns, features, 1, layer.directions});
   KernelSource source = layer.source(op, "recurrent/recurrent_steps.cl");
   source.define("KEEP", int(layer.backward));
   Launch& turn = kernel.add(source, "recurrent_turn").input(kR).workspace();
@@ -159,7 +159,7 @@ std::unique_ptr<Kernel> prepare_recurrent(OpenclDevice& device, const Op& op, co
   auto kernel = std::make_unique<KernelList>(device);
   add_steps(*kernel, op, layer);
   if (!layer.backward) return kernel;
-  const RecurrentSizes& sizes = layer.sizes;
+  const LayerSizes& sizes = layer.sizes;
   const DType dtype = op.in(kX).dtype;
   const int64_t rows = layer.rows(), columns = layer.columns(), features = layer.features, hidden = layer.hidden;
   const int64_t row = layer.slots * hidden, count = layer.directions;
@@ -172,19 +172,19 @@ std::unique_ptr<Kernel> prepare_recurrent(OpenclDevice& device, const Op& op, co
   sums.raw(&sizes, sizeof sizes);
   sums.global({size_t(count * (2 * layer.gates + (layer.lstm ? 3 : 0)) * hidden)}).local({64});
   // By x, of both directions; by the weights of x; by those of the state.
-  add_product_recurrent(*kernel, {Factor::workspace, 0, DType::f32, place(sizes.gates_at, 0, rows * row, row, 1)},
-                        {Factor::input, kW, dtype, place(0, 0, columns * features, 1, features)}, kOfX, dtype,
-                        place(0, 0, 0, features, 1), {rows, features, columns, count, 1});
+  add_layer_product(*kernel, {Factor::workspace, 0, DType::f32, place(sizes.gates_at, 0, rows * row, row, 1)},
+                    {Factor::input, kW, dtype, place(0, 0, columns * features, 1, features)}, kOfX, dtype,
+                    place(0, 0, 0, features, 1), {rows, features, columns, count, 1});
   const auto by_column = [&](int64_t slot) {
     return Factor{Factor::workspace, 0, DType::f32, place(sizes.gates_at + slot * hidden, rows * row, 0, 1, row)};
   };
-  add_product_recurrent(*kernel, by_column(0), {Factor::input, kX, dtype, place(0, 0, 0, 1, features)}, kOfW, dtype,
-                        place(0, columns * features, 0, features, 1), {columns, features, rows, 1, count});
+  add_layer_product(*kernel, by_column(0), {Factor::input, kX, dtype, place(0, 0, 0, 1, features)}, kOfW, dtype,
+                    place(0, columns * features, 0, features, 1), {columns, features, rows, 1, count});
   const auto by_state = [&](int64_t slot, int64_t at, int64_t first, int64_t gates) {
-    add_product_recurrent(*kernel, by_column(slot),
-                          {Factor::workspace, 0, DType::f32, place(at, rows * hidden, 0, 1, hidden)}, kOfR, dtype,
-                          place(first * hidden * hidden, columns * hidden, 0, hidden, 1),
-                          {gates * hidden, hidden, rows, 1, count});
+    add_layer_product(*kernel, by_column(slot),
+                      {Factor::workspace, 0, DType::f32, place(at, rows * hidden, 0, 1, hidden)}, kOfR, dtype,
+                      place(first * hidden * hidden, columns * hidden, 0, hidden, 1),
+                      {gates * hidden, hidden, rows, 1, count});
   };
   if (!layer.gru) {
     by_state(0, sizes.previous_at, 0, layer.gates);

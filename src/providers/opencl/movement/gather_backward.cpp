@@ -26,7 +26,7 @@ Candidate plain_candidate(const Op& op, const char* implementation) {
   return candidate;
 }
 
-KernelSource source_of_gather_backward(const char* file, const Op& op) {
+KernelSource gather_backward_source(const char* file, const Op& op) {
   KernelSource source(file);
   source.define("GRAD_DTYPE", name_of(op.in(0).dtype)).define("INDEX_DTYPE", name_of(op.in(1).dtype));
   source.define("DST_DTYPE", name_of(op.out().dtype));
@@ -45,7 +45,7 @@ void list_slices(const Op& op, OpenclDevice& device, CandidateList& out) {
   candidate.prepare = [&device, op, to] {
     int64_t lanes = 32;
     while (lanes < 256 && lanes < to.inner && lanes * 2 <= int64_t(device.capabilities().max_work_group)) lanes *= 2;
-    KernelSource source = source_of_gather_backward("gather/gather_backward_slices.cl", op);
+    KernelSource source = gather_backward_source("gather/gather_backward_slices.cl", op);
     source.define("LANES", lanes);
     auto kernel = std::make_unique<KernelList>(device);
     kernel->add(source, "gather_backward_slices")
@@ -72,7 +72,7 @@ void list_elements(const Op& op, OpenclDevice& device, CandidateList& out) {
   candidate.prepare = [&device, op, to, dst] {
     auto kernel = std::make_unique<KernelList>(device);
     Launch& launch =
-        kernel->add(source_of_gather_backward("gather/gather_backward_elements.cl", op), "gather_backward_elements");
+        kernel->add(gather_backward_source("gather/gather_backward_elements.cl", op), "gather_backward_elements");
     launch.input(0).input(1).output(0).index(op.in(0).shape[int(op.attributes[attr::dim])]);
     over_places(launch.index(to.size).index(to.inner), dst);
     return kernel;

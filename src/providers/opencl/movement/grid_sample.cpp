@@ -20,7 +20,7 @@ struct Taps {
   }
 };
 
-KernelSource source_of_grid_sample(const char* file, const Op& op) {
+KernelSource grid_sample_source(const char* file, const Op& op) {
   const Taps taps(op);
   const std::string& padding = op.attributes[attr::padding_mode];
   KernelSource source(file);
@@ -29,15 +29,15 @@ KernelSource source_of_grid_sample(const char* file, const Op& op) {
   return source.define("CORNERS", op.attributes[attr::align_corners] ? 1 : 0);
 }
 
-int64_t positions_grid_sample(const Addressing& tensor) { return tensor.dims[2] * tensor.dims[3] * tensor.dims[4]; }
+int64_t pixels_of(const Addressing& tensor) { return tensor.dims[2] * tensor.dims[3] * tensor.dims[4]; }
 
-void list_forward_grid_sample(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_grid_sample(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "grid_sample_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     candidate.efficiency = 0.2;
     candidate.prepare = [&device, op, candidate] {
       const Addressing dst = with_three_spatial(candidate.outputs[0]);
-      KernelSource source = source_of_grid_sample("grid_sample/grid_sample_direct.cl", op);
+      KernelSource source = grid_sample_source("grid_sample/grid_sample_direct.cl", op);
       source.tensor("SRC", with_three_spatial(candidate.inputs[0])).tensor("DST", dst);
       auto kernel = std::make_unique<KernelList>(device);
       Launch& launch = kernel->add(source, "grid_sample_direct").input(0, "SRC").input(1).output(0, "DST");
@@ -52,22 +52,22 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, con
                                          const RowSort& sort) {
   const Addressing grad = with_three_spatial(candidate.inputs[0]), src = with_three_spatial(candidate.inputs[1]);
   const Addressing dx = with_three_spatial(candidate.outputs[0]);
-  const int64_t places = grad.dims[0] * positions_grid_sample(grad), taps = Taps(op).all;
+  const int64_t places = grad.dims[0] * pixels_of(grad), taps = Taps(op).all;
   const int64_t first_weight = int64_t(sort.lists_workspace_bytes() / sizeof(cl_float));
   auto kernel = std::make_unique<KernelList>(device);
-  Launch& numbers = kernel->add(source_of_grid_sample("grid_sample/grid_sample_taps.cl", op), "grid_sample_taps");
+  Launch& numbers = kernel->add(grid_sample_source("grid_sample/grid_sample_taps.cl", op), "grid_sample_taps");
   numbers.input(2).workspace().scalar(cl_ulong(sort.first_number())).scalar(cl_ulong(first_weight));
   for (size_t axis = 2; axis < 5; ++axis) numbers.scalar(cl_int(src.dims[axis]));
   numbers.scalar(cl_uint(places)).global({size_t(places)}).local({64});
   const int64_t lists = sort.add_lists(*kernel, device);
 
-  KernelSource pixels = source_of_grid_sample("grid_sample/grid_sample_backward_pixels.cl", op);
+  KernelSource pixels = grid_sample_source("grid_sample/grid_sample_backward_pixels.cl", op);
   pixels.tensor("GRAD", grad).tensor("DST", dx);
   Launch& by_x = kernel->add(pixels, "grid_sample_backward_pixels").input(0, "GRAD").output(0, "DST").workspace();
-  by_x.scalar(cl_ulong(lists)).scalar(cl_ulong(first_weight)).scalar(cl_uint(positions_grid_sample(grad) * taps));
+  by_x.scalar(cl_ulong(lists)).scalar(cl_ulong(first_weight)).scalar(cl_uint(pixels_of(grad) * taps));
   over_places(by_x, dx);
 
-  KernelSource numbers_of_grid = source_of_grid_sample("grid_sample/grid_sample_backward_grid.cl", op);
+  KernelSource numbers_of_grid = grid_sample_source("grid_sample/grid_sample_backward_grid.cl", op);
   numbers_of_grid.tensor("GRAD", grad).tensor("SRC", src);
   kernel->add(numbers_of_grid, "grid_sample_backward_grid")
       .input(0, "GRAD")
@@ -80,7 +80,7 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, con
   return kernel;
 }
 
-void list_backward_grid_sample(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_grid_sample_backward(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc &grad = op.in(0), &x = op.in(1);
   const int64_t taps = Taps(op).all, rows = x.shape[0], size = grad.elements() / (rows * grad.shape[1]) * taps;
   const RowSort sort(DType::s32, rows, size, size, false);
@@ -99,8 +99,8 @@ void list_backward_grid_sample(const Op& op, OpenclDevice& device, CandidateList
   });
 }
 
-PL_OPENCL_OP("grid_sample", list_forward_grid_sample);
-PL_OPENCL_OP("grid_sample_backward", list_backward_grid_sample);
+PL_OPENCL_OP("grid_sample", list_grid_sample);
+PL_OPENCL_OP("grid_sample_backward", list_grid_sample_backward);
 
 }  // namespace
 }  // namespace pl::opencl

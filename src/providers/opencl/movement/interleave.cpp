@@ -37,7 +37,7 @@ int piece_of_parts(const Op& op) {
   return piece;
 }
 
-std::unique_ptr<Kernel> prepare_pieces_interleave(OpenclDevice& device, const Op& op) {
+std::unique_ptr<Kernel> prepare_interleave_pieces(OpenclDevice& device, const Op& op) {
   constexpr size_t kGroup = 128;
   constexpr int64_t kBytes = 8;  // of each source that a work-item is to have on their way
   const int piece = piece_of_parts(op);
@@ -57,7 +57,7 @@ std::unique_ptr<Kernel> prepare_pieces_interleave(OpenclDevice& device, const Op
 }
 
 // Results without channels are left to the other kernel.
-void list_pieces_interleave(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_interleave_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.outputs.size() > 2 || op.in(0).elements() >= int64_t(1) << 29) return;
   Candidate candidate = make_candidate(op, "interleave_pieces");
   const Layout layout = Layout::channels_last(op.in(0).rank());
@@ -67,12 +67,12 @@ void list_pieces_interleave(const Op& op, OpenclDevice& device, CandidateList& o
     desc = TensorDesc::dense(desc.dtype, desc.shape, layout);
   }
   candidate.efficiency = efficiency_of_quads(device);
-  candidate.prepare = [&device, op] { return prepare_pieces_interleave(device, op); };
+  candidate.prepare = [&device, op] { return prepare_interleave_pieces(device, op); };
   out.add(std::move(candidate));
 }
 
 void list_interleave(const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_pieces_interleave(op, device, out);
+  list_interleave_pieces(op, device, out);
   add_per_layout(op, "interleave_direct", out, [&](Candidate& candidate) {
     const Layout layout = candidate.outputs[0].layout;
     for (size_t i = 0; i < candidate.inputs.size(); ++i) candidate.inputs[i] = op.in(int(i)).with_layout(layout);

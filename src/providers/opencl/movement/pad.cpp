@@ -62,7 +62,7 @@ bool bits_of(const Op& op, uint64_t& bits) {
   return true;
 }
 
-std::unique_ptr<Kernel> prepare_pieces_pad(OpenclDevice& device, const Op& op, const Candidate& candidate, int unit,
+std::unique_ptr<Kernel> prepare_pad_pieces(OpenclDevice& device, const Op& op, const Candidate& candidate, int unit,
                                            int piece, bool whole, bool cross) {
   const Addressing src(candidate.inputs[0]), dst(candidate.outputs[0]);
   const std::string& mode = op.attributes[attr::mode];
@@ -99,7 +99,7 @@ std::unique_ptr<Kernel> prepare_pieces_pad(OpenclDevice& device, const Op& op, c
   return kernel;
 }
 
-void list_pieces_pad(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_pad_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   uint64_t bits;
   if (device.capabilities().cpu || op.in(0).elements() == 0 || op.out().elements() == 0 || !bits_of(op, bits)) return;
   const auto element_bytes = int64_t(size_of(op.in(0).dtype));
@@ -117,14 +117,14 @@ void list_pieces_pad(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (block && cross) return false;
     candidate.efficiency = 0.7;
     candidate.prepare = [&device, op, candidate, unit = unit, piece, whole = same && !cross, cross] {
-      return prepare_pieces_pad(device, op, candidate, unit, piece, whole, cross);
+      return prepare_pad_pieces(device, op, candidate, unit, piece, whole, cross);
     };
     return true;
   });
 }
 
 void list_pad(const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_pieces_pad(op, device, out);
+  list_pad_pieces(op, device, out);
   add_per_layout(op, "pad_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.4;
     candidate.prepare = [&device, op, candidate] { return prepare_pad(device, op, candidate); };

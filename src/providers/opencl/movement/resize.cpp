@@ -40,7 +40,7 @@ struct Positions {
   cl_float scale[3];
 };
 
-Positions positions_resize(KernelSource& source, const Op& op, const Addressing& src, const Addressing& dst) {
+Positions resize_positions(KernelSource& source, const Op& op, const Addressing& src, const Addressing& dst) {
   source.define("SRC_DTYPE", name_of(src.dtype)).define("DST_DTYPE", name_of(dst.dtype));
   Positions made{};
   const std::array<cl_float, 3> scale = define_positions(source, op);
@@ -60,7 +60,7 @@ std::unique_ptr<Kernel> prepare_channels(OpenclDevice& device, const Op& op, con
   struct {
     cl_int outer, run;
     Positions positions;
-  } argument{cl_int(src.dims[0] * src.dims[1] / run), cl_int(run), positions_resize(source, op, src, dst)};
+  } argument{cl_int(src.dims[0] * src.dims[1] / run), cl_int(run), resize_positions(source, op, src, dst)};
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "resize_channels").input(0).output(0).raw(&argument, sizeof argument);
   const std::vector<size_t> sizes{size_t(dst.dims[3]), size_t(dst.dims[2]), size_t(argument.outer)};
@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> prepare_planes(OpenclDevice& device, const Op& op, const
   struct {
     cl_int outer;
     Positions positions;
-  } argument{cl_int(src.dims[0] * src.dims[1]), positions_resize(source, op, src, dst)};
+  } argument{cl_int(src.dims[0] * src.dims[1]), resize_positions(source, op, src, dst)};
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "resize_planes").input(0).output(0).raw(&argument, sizeof argument);
   const std::vector<size_t> sizes{size_t((dst.dims[4] + kTile - 1) / kTile), size_t(dst.dims[2] * dst.dims[3]),
@@ -124,7 +124,7 @@ void list_for_cpus(const Op& op, OpenclDevice& device, CandidateList& out) {
 constexpr int64_t kTileRows = 4;  // of the result, that a work-item of resize_pieces computes
 
 // Pieces of channels or of columns, on GPUs.
-void list_pieces_resize(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_resize_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   const bool linear = op.attributes[attr::mode] == "linear";
   if (device.capabilities().cpu || x.rank() > 4 || x.elements() == 0 || op.out().elements() == 0) return;
@@ -169,7 +169,7 @@ void list_pieces_resize(const Op& op, OpenclDevice& device, CandidateList& out) 
 
 void list_resize(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_resize_twice(op, device, out);
-  list_pieces_resize(op, device, out);
+  list_resize_pieces(op, device, out);
   list_for_cpus(op, device, out);
   add_per_layout(op, "resize_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.2;

@@ -5,7 +5,7 @@
 namespace pl::opencl {
 namespace {
 
-KernelSource source_of_roi_align(const char* file, const Op& op, const TensorDesc& images) {
+KernelSource roi_align_source(const char* file, const Op& op, const TensorDesc& images) {
   KernelSource source(file);
   source.define("RATIO", op.attributes[attr::sampling_ratio]);
   source.define("ALIGNED", op.attributes[attr::aligned] ? 1 : 0);
@@ -18,13 +18,13 @@ void plain_boxes(const Op& op, size_t first, Candidate& candidate) {
     candidate.inputs[i] = op.in(int(i)).with_layout(Layout::plain(op.in(int(i)).rank()));
 }
 
-void list_forward_roi_align(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_roi_align(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "roi_align_direct", out, [&](Candidate& candidate) {
     plain_boxes(op, 1, candidate);
     candidate.efficiency = 0.1;
     candidate.prepare = [&device, op, candidate] {
       const Addressing dst(candidate.outputs[0]);
-      KernelSource source = source_of_roi_align("roi_align/roi_align_direct.cl", op, op.in(2));
+      KernelSource source = roi_align_source("roi_align/roi_align_direct.cl", op, op.in(2));
       source.tensor("SRC", candidate.inputs[0]).tensor("DST", dst);
       source.define("LARGEST", op.attributes[attr::mode] == "max" ? 1 : 0);
       auto kernel = std::make_unique<KernelList>(device);
@@ -36,7 +36,7 @@ void list_forward_roi_align(const Op& op, OpenclDevice& device, CandidateList& o
   });
 }
 
-void list_backward_roi_align(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_roi_align_backward(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.attributes[attr::mode] == "max")
     return out.refuse("opencl", "roi_align_backward: with mode max there is no kernel");
   add_per_layout(op, "roi_align_backward_direct", out, [&](Candidate& candidate) {
@@ -45,7 +45,7 @@ void list_backward_roi_align(const Op& op, OpenclDevice& device, CandidateList& 
     candidate.efficiency = 0.02;
     candidate.prepare = [&device, op, candidate] {
       const Addressing dst(candidate.outputs[0]);
-      KernelSource source = source_of_roi_align("roi_align/roi_align_backward_direct.cl", op, op.in(3));
+      KernelSource source = roi_align_source("roi_align/roi_align_backward_direct.cl", op, op.in(3));
       source.tensor("GRAD", candidate.inputs[0]).tensor("DST", dst);
       auto kernel = std::make_unique<KernelList>(device);
       Launch& launch = kernel->add(source, "roi_align_backward_direct").input(0, "GRAD").input(2).input(3);
@@ -56,8 +56,8 @@ void list_backward_roi_align(const Op& op, OpenclDevice& device, CandidateList& 
   });
 }
 
-PL_OPENCL_OP("roi_align", list_forward_roi_align);
-PL_OPENCL_OP("roi_align_backward", list_backward_roi_align);
+PL_OPENCL_OP("roi_align", list_roi_align);
+PL_OPENCL_OP("roi_align_backward", list_roi_align_backward);
 
 }  // namespace
 }  // namespace pl::opencl

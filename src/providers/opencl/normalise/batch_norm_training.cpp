@@ -47,8 +47,7 @@ std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, con
   return kernel;
 }
 
-std::unique_ptr<Kernel> prepare_backward_batch_norm_training(OpenclDevice& device, const Op& op,
-                                                             const ChannelParts& parts) {
+std::unique_ptr<Kernel> prepare_batch_norm_backward(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
   const Limits limits = Limits::of(op);
   const cl_float eps = cl_float(op.attributes[attr::eps]);
   KernelSource source("batch_norm/batch_norm_backward.cl");
@@ -137,7 +136,7 @@ PL_OPENCL_OP("batch_norm_training", [](const Op& op, OpenclDevice& device, Candi
   list_channels(op, device, out, prepare_training);
 });
 PL_OPENCL_OP("batch_norm_backward", [](const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_channels(op, device, out, prepare_backward_batch_norm_training);
+  list_channels(op, device, out, prepare_batch_norm_backward);
 });
 
 }  // namespace

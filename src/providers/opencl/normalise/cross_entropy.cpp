@@ -55,7 +55,7 @@ std::unique_ptr<Kernel> prepare_forward(OpenclDevice& device, const Op& op, cons
   return kernel;
 }
 
-std::unique_ptr<Kernel> prepare_backward_cross_entropy(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_cross_entropy_backward(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Loss loss(op, 3, device);
   const Addressing dst = as_rows(candidate.outputs[0], {1});
   KernelSource source("cross_entropy/cross_entropy_backward.cl");
@@ -92,7 +92,7 @@ PL_OPENCL_OP("cross_entropy", [](const Op& op, OpenclDevice& device, CandidateLi
   list_losses(op, device, out, none ? 0 : size_t(2 * op.in(1).elements()) * sizeof(float), prepare_forward);
 });
 PL_OPENCL_OP("cross_entropy_backward", [](const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_losses(op, device, out, sizeof(float), prepare_backward_cross_entropy);
+  list_losses(op, device, out, sizeof(float), prepare_cross_entropy_backward);
 });
 
 }  // namespace

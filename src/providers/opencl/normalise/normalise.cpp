@@ -102,7 +102,7 @@ std::optional<Weights> weights_beside(const RowVectors& rows) {
 }
 
 // By vectors, on CPUs.
-void list_vectors_normalise(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_normalise_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!device.capabilities().cpu || op.in(0).elements() == 0) return;
   for (const TensorDesc& input : op.inputs)
     if (input.present && !has_quads(input.dtype)) return;
@@ -189,7 +189,7 @@ std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const
 }
 
 // By work-groups, on GPUs.
-void list_groups_normalise(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_normalise_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!offers_row_groups(device, out) || op.in(0).elements() == 0 || op.out().dtype != op.in(0).dtype) return;
   RowUse use;
   use.held = use.local = true;
@@ -227,8 +227,8 @@ void list_groups_normalise(const Op& op, OpenclDevice& device, CandidateList& ou
 }
 
 void list_normalise(const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_vectors_normalise(op, device, out);
-  list_groups_normalise(op, device, out);
+  list_normalise_vectors(op, device, out);
+  list_normalise_groups(op, device, out);
   add_per_layout(op, "normalise_rows", out, [&](Candidate& candidate) {
     for (int i : {1, 2})  // read as one run, the last dimension fastest
       if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));

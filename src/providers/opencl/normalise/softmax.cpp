@@ -27,7 +27,7 @@ std::unique_ptr<Kernel> prepare_softmax(OpenclDevice& device, const Op& op, cons
 }
 
 // By vectors, on CPUs.
-void list_vectors_softmax(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_softmax_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
   const bool log = op.attributes[attr::log];
   const int dim = int(op.attributes[attr::dim]);
   if (!device.capabilities().cpu || !has_quads(op.in(0).dtype) || !has_quads(op.out().dtype)) return;
@@ -51,7 +51,7 @@ void list_vectors_softmax(const Op& op, OpenclDevice& device, CandidateList& out
 }
 
 // By work-groups, on GPUs.
-void list_groups_softmax(const Op& op, OpenclDevice& device, CandidateList& out) {
+void list_softmax_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int dim = int(op.attributes[attr::dim]);
   const DType dtype = op.in(0).dtype;
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
@@ -83,8 +83,8 @@ void list_groups_softmax(const Op& op, OpenclDevice& device, CandidateList& out)
 
 void list_softmax(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() == 0) return out.refuse("opencl", op.schema->name + ": a scalar has no dimension to work along");
-  list_vectors_softmax(op, device, out);
-  list_groups_softmax(op, device, out);
+  list_softmax_vectors(op, device, out);
+  list_softmax_groups(op, device, out);
   add_per_layout(op, "softmax_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;
     candidate.prepare = [&device, op, candidate] { return prepare_softmax(device, op, candidate); };

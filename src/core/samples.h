@@ -3,21 +3,29 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
 #include <vector>
+
+#include "core/numbers.h"
 
 namespace pl {
 
 // The second least of up to 15 samples, of more the one that an eighth lie below.  Of one or two the least.
 inline double typical(std::vector<double> samples) {
-  if (samples.empty()) return std::numeric_limits<double>::infinity();
+  if (samples.empty()) return kInfinity;
   const auto at = samples.begin() + (samples.size() < 3 ? 0 : std::max<long>(1, long(samples.size() / 8)));
   std::nth_element(samples.begin(), at, samples.end());
   return *at;
 }
 
+// The one that a quarter lie below.  There must be one at least.
+inline double lower_quartile(std::vector<double> samples) {
+  const auto at = samples.begin() + long((samples.size() - 1) / 4);
+  std::nth_element(samples.begin(), at, samples.end());
+  return *at;
+}
+
 inline double least_of(const std::vector<double>& samples) {
-  return samples.empty() ? std::numeric_limits<double>::infinity() : *std::min_element(samples.begin(), samples.end());
+  return samples.empty() ? kInfinity : *std::min_element(samples.begin(), samples.end());
 }
 
 // Two sums or samples that differ by more than this were taken on a busy machine: there should be more of them.
