@@ -34,6 +34,7 @@ Pass recognise_norm();
 Pass recognise_rotary();
 Pass recognise_scan();
 Pass remove_identity();
+Pass scale_products(Device* device);  // null: for its name alone
 Pass scatter_rows();
 Pass split_linear();
 
