@@ -62,8 +62,8 @@ class Dequantize(Full):
 class _Scaled:
     """What the two kinds of products share: zero points taken off, and the scales of a quantised result.
 
-    Tensors: x, weight, then (with scales) those of x, weight and y, then zero points of x, weight (and y); a real result
-    has no scale and no zero point.
+    Tensors: x, weight, then (with scales) those of x, weight and y, then zero points of x, weight (and y).
+    A real result has no scale and no zero point.
     """
 
     tensors: list[Array | None]

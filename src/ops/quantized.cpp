@@ -148,8 +148,9 @@ Schema qlinear_conv() {
       .of(dtypes::bytes)
       .optional("bias", "(oc), s32 in units of x_scale * weight_scale, or f32", Role::constant)
       .of({DType::s32, DType::f32});
-  add_window(schema).attribute(attr::dtype, None{},
-                                "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of x without it");
+  add_window(schema).attribute(
+      attr::dtype, None{},
+      "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of x without it");
   take_real_post_ops(schema);
   add_scaled_result(schema, "x");
   schema.infer = infer_quantized_conv;
@@ -206,7 +207,7 @@ Schema qlinear_matmul() {
       .optional("bias", "(n), s32 in units of a_scale * b_scale, or f32", Role::constant)
       .of({DType::s32, DType::f32})
       .attribute(attr::dtype, None{},
-                                "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of a without it");
+                 "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of a without it");
   take_real_post_ops(schema);
   add_scaled_result(schema, "a");
   schema.infer = infer_quantized_matmul;

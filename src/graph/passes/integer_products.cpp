@@ -117,9 +117,10 @@ IntegerProduct without_weight_zero(const IntegerProduct& product) {
 
 IntegerProduct sums_of_x(Rewriter& rewriter, Context& context, const IntegerProduct& product) {
   IntegerProduct made = without_weight_zero(product);
-  made.attributes.erase(attr::dtype);
-  made.dtype = DType::s32;
-  made.x_scale = made.weight_scale = made.bias = kNoValue;
+  made.bias = kNoValue;
+  const std::string name = rewriter.graph().value(product.weight).name;
+  if (made.scaled())
+    made.weight_scale = rewriter.add_constant(name + ".one", tensor_of(context, DType::f32, {}, {1}));
   Dims shape = rewriter.shape(product.weight);
   if (product.conv)
     shape[0] = product.groups;
@@ -127,7 +128,7 @@ IntegerProduct sums_of_x(Rewriter& rewriter, Context& context, const IntegerProd
     shape = {shape[shape.size() - 2], 1};
   int64_t count = 1;
   for (int64_t size : shape) count *= size;
-  made.weight = rewriter.add_constant(rewriter.graph().value(product.weight).name + ".ones",
+  made.weight = rewriter.add_constant(name + ".ones",
                                       tensor_of(context, DType::s8, shape, std::vector<double>(size_t(count), 1)));
   return made;
 }
@@ -147,14 +148,10 @@ void rewrite_as(Rewriter& rewriter, Context& context, size_t index, const Intege
     return rewriter.insert(index, each.schema(), each.attributes, each.inputs(), name + suffix);
   };
   const ValueId y = insert_product(without_weight_zero(product), "");
-  ValueId sums = insert_product(sums_of_x(rewriter, context, product), ".sums");
+  const ValueId sums = insert_product(sums_of_x(rewriter, context, product), ".sums");
   const Attributes cast{{attr::dtype, text_of(dtype)}};
   ValueId factor = inserted("cast", cast, {product.weight_zero}, ".zero");
-  if (product.scaled()) {
-    sums = inserted("cast", cast, {sums}, ".sums");
-    factor = inserted("mul", {}, {factor, product.weight_scale}, ".zero");
-    factor = inserted("mul", {}, {factor, product.x_scale}, ".zero");
-  }
+  if (product.scaled()) factor = inserted("mul", {}, {factor, product.weight_scale}, ".zero");
   const int64_t channels = rewriter.desc(factor).elements();
   if (product.conv && channels > 1) {
     std::vector<int64_t> shape(size_t(rewriter.shape(product.weight).size() - 1), 1);

@@ -39,7 +39,8 @@ Op op_of(const Rewriter& rewriter, const IntegerProduct& product);  // with weig
 void centre_weights(Rewriter& rewriter, Context& context, IntegerProduct& product, size_t before);
 // Whether no kernel takes the zero point of the weights, and it can be applied to the sums of x instead.
 bool needs_sums_of_x(const Rewriter& rewriter, const IntegerProduct& product);
-// The product without this zero point, its result real; and that of ones for the sums of x.
+// The product without this zero point, its result real; and that of ones for the sums of x, times its
+// scale.
 IntegerProduct without_weight_zero(const IntegerProduct& product);
 IntegerProduct sums_of_x(Rewriter& rewriter, Context& context, const IntegerProduct& product);
 // Makes node `index` the product.  With a zero point that no kernel takes:

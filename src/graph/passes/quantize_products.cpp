@@ -140,6 +140,14 @@ void rewrite_where_cheaper(Rewriter& rewriter, size_t index, IntegerProduct prod
   rewrite_as(rewriter, context, index, product, name);
 }
 
+// The product of floats, with the op that makes them of x's integers where nothing else reads those.
+double cost_of_reals(Rewriter& rewriter, size_t index, Context& context, Device& device) {
+  const ValueId x = rewriter.input(rewriter.node(index), 0);
+  const int maker = rewriter.sole_maker(x);
+  return cost_of(context, device, rewriter.op(index)) +
+         (maker < 0 ? 0 : cost_of(context, device, rewriter.op(size_t(maker))));
+}
+
 void quantize_product_at(Rewriter& rewriter, size_t index, Context& context, Device& device) {
   const Node& root = rewriter.node(index);
   if (!is_quantize(root)) return;
@@ -148,8 +156,8 @@ void quantize_product_at(Rewriter& rewriter, size_t index, Context& context, Dev
   auto product = chain ? integer_product_of(rewriter, *chain) : std::nullopt;
   if (!product) return;
   product->y_scale = to->scale, product->y_zero = to->zero;
-  const Op op = rewriter.op(chain->product.index);
-  const double apart = cost_of(context, device, op) + cost_of(context, device, rewriter.op(index));
+  const double apart = cost_of_reals(rewriter, chain->product.index, context, device) +
+                       cost_of(context, device, rewriter.op(index));
   rewrite_where_cheaper(rewriter, index, *product, rewriter.desc(root.outputs[0]).dtype, apart,
                         rewriter.node(chain->product.index).name, context, device);
 }
@@ -160,7 +168,7 @@ void real_product_at(Rewriter& rewriter, size_t index, Context& context, Device&
   if (!chain || rewriter.desc(rewriter.node(index).outputs[0]).dtype != DType::f32) return;
   const auto product = integer_product_of(rewriter, *chain);
   if (!product || !rewriter.is_constant(product->weight)) return;
-  rewrite_where_cheaper(rewriter, index, *product, DType::f32, cost_of(context, device, rewriter.op(index)),
+  rewrite_where_cheaper(rewriter, index, *product, DType::f32, cost_of_reals(rewriter, index, context, device),
                         rewriter.node(index).name, context, device);
 }
 

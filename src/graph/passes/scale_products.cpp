@@ -66,7 +66,8 @@ void add_bias_at(Rewriter& rewriter, size_t index, Context& context) {
     const auto bias = along_axis(rewriter, rewriter.input(root, 1 - k), shape, channel_axis(product, shape.size()));
     if (!bias) continue;
     const std::string name = rewriter.node(size_t(made)).name;
-    product.bias = rewriter.add_constant(name + ".bias", tensor_of(context, DType::f32, {int64_t(bias->size())}, *bias));
+    const TensorRef each = tensor_of(context, DType::f32, {int64_t(bias->size())}, *bias);
+    product.bias = rewriter.add_constant(name + ".bias", each);
     return rewriter.rewrite(index, product.schema(), product.attributes, product.inputs(), name);
   }
 }
@@ -89,8 +90,8 @@ void centre_at(Rewriter& rewriter, size_t index, Context& context, Device& devic
 
 Pass scale_products(Device* device) {
   return {"scale_products",
-          "Makes the scale and the bias behind a product of integers of 8 bits parts of it, and gives its weights a form "
-          "that kernels take: s8, their zero points in the weights or applied to the sums of x.  Sums are exact.",
+          "Makes the scale and the bias behind a product of integers of 8 bits parts of it, and gives its weights a "
+          "form that kernels take: s8, their zero points in the weights or applied to the sums of x.  Sums are exact.",
           [device](Graph& graph, Context& context) {
             if (!device) return 0;
             int changes = sweep(graph, [&](Rewriter& rewriter, size_t index) {
