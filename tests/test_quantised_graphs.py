@@ -328,6 +328,18 @@ def test_sums_and_functions_are_one_op(device: str) -> None:
     close(np.asarray(plan.run(a)[0]), stored(real(a, *X) * rounded, *Y))
 
 
+def test_slow_functions_of_bytes_stay_tables() -> None:
+    """What makes the bytes is an op of its own before a silu, and a part of a relu."""
+    x = np.random.default_rng(3).normal(0, 3, (4, 900)).astype(np.float32)
+    for function, count in (("silu", 2), ("relu", 1)):
+        b = Builder()
+        y = b.back(b.quantised(b.g.mul(b.g.input("x", x.shape), b.constant(np.float32(0.7))), X), X)
+        plan = b.plan(b.quantised(getattr(b.g, function)(y), Y))
+        assert ops_in(plan) == ["pointwise"] * count
+        rounded = real(stored((x * np.float32(0.7)).astype("f8"), *X), *X)
+        close(np.asarray(plan.run(x)[0]), stored(FUNCTIONS[function][1](rounded), *Y))
+
+
 def test_sums_of_integers_are_no_reals() -> None:
     """An add of u8 wraps around, and is not taken in by one of real numbers."""
     a, c = draw(4, 600), draw(4, 600)[::-1].copy()
