@@ -212,7 +212,7 @@ def test_dynamic_products_are_one_op(kind: str, zero: str, dtype: str) -> None:
     zeros = np.random.default_rng(1).integers(90, 160, () if zero == "one" else 32).astype(np.uint8)
     if dtype == "s8":
         w, zeros = w.view(np.int8), (zeros - 128).astype(np.int8)
-    scale, factor = np.float32([0.02]), scales(32)
+    scale, factor = np.array([0.02], np.float32), scales(32)
     bias = np.random.default_rng(2).uniform(-1, 1, 32).astype(np.float32)
     by_channel = (32, 1, 1) if conv else (32,)
     b = Builder()
@@ -273,7 +273,7 @@ def test_products_with_real_results(kind: str) -> None:
 
 def test_scales_of_results_are_asked_for() -> None:
     one = np.ones((), "f4")
-    given = [draw(2, 4), weights(4, 3), one, one]
+    given: list[Any] = [draw(2, 4), weights(4, 3), one, one]
     with pytest.raises(pl.Error, match="y_scale is missing, expected one value, as y is u8"):
         pl.ops.qlinear_matmul(*given)
     with pytest.raises(pl.Error, match="y_scale is given, expected none, as y is f32"):

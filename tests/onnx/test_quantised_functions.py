@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+import onnx
 import pytest
 from onnx_models import helper, model_of, run
 
@@ -114,7 +115,8 @@ def packed(values: Any, bits: int) -> Any:
     """Rows of numbers of so many bits, in bytes; the last byte of a row is filled with zeros."""
     each = 8 // bits
     filled = numpy.pad(values, [(0, 0), (0, -values.shape[1] % each)]).reshape(values.shape[0], -1, each)
-    return sum(filled[:, :, i].astype("u1") << (bits * i) for i in range(each)).astype("u1")
+    parts = [filled[:, :, i].astype("u1") << (bits * i) for i in range(each)]
+    return numpy.sum(parts, axis=0).astype("u1")
 
 
 @pytest.mark.parametrize("zeros", ["default", "packed", "real"])
@@ -159,12 +161,12 @@ def test_dequantised_from_four_bits(signed: bool, block: int, form: str) -> None
     low = -8 if signed else 0
     q, zero = rng.integers(low, low + 16, (7, 5)), rng.integers(low, low + 16, (3, 5) if block else (5,))
     scale = rng.uniform(0.1, 0.2, zero.shape).astype("f4")
-    kind = helper.TensorProto.INT4 if signed else helper.TensorProto.UINT4
+    kind = onnx.TensorProto.INT4 if signed else onnx.TensorProto.UINT4
     tensors = []
     for name, values in (("q", q), ("z", zero)):
         data = packed(values.reshape(1, -1) & 15, 4).tobytes() if form == "raw" else values.reshape(-1).tolist()
         tensors.append(helper.make_tensor(name, kind, values.shape, data, raw=form == "raw"))
-    attributes = {"axis": 0, "block_size": block} if block else {"axis": 1}
+    attributes: dict[str, Any] = {"axis": 0, "block_size": block} if block else {"axis": 1}
     nodes = [
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], **attributes),
         helper.make_node("MatMul", ["x", "w"], ["y"]),
