@@ -129,9 +129,10 @@ void rewrite_where_cheaper(Rewriter& rewriter, size_t index, IntegerProduct prod
   if (constant && needs_sums_of_x(rewriter, product)) {
     for (const IntegerProduct& each : {without_weight_zero(product), sums_of_x(rewriter, context, product)})
       cost += cost_of(context, device, op_of(rewriter, each));
-    // The correction is one op with what follows, as far as that is elementwise.
+    // The real result is written, read and corrected, by one op with what follows as far as that is elementwise.  With
+    // the cost of one pass MobileNetV3-large with u8 weights took 10.4 ms, with two 7.5; EfficientNet-B0 15 and 13.4.
     const TensorDesc real = TensorDesc::dense(DType::f32, rewriter.shape(rewriter.node(index).outputs[0]));
-    cost += cost_of(context, device, make_op(schema_of("mul"), {}, {real, real}));
+    cost += 2 * cost_of(context, device, make_op(schema_of("mul"), {}, {real, real}));
   } else {
     cost = cost_of(context, device, op_of(rewriter, product));
   }
