@@ -71,8 +71,8 @@ def ops_in(plan: pl.Plan) -> list[str]:
 
 def serves_integers() -> bool:
     """Whether a kernel of this processor takes integers of 8 bits: those without VNNI have none."""
-    found = pl.query("qlinear_conv", draw(1, 16, 8, 8), weights(16, 16, 3, 3), *[np.float32(1)] * 3, device="cpu")
-    return any(candidate["provider"] == "onednn" for candidate in found["candidates"])
+    found = pl.query("qlinear_conv", draw(1, 16, 8, 8), weights(16, 16, 3, 3), *[np.ones((), "f4")] * 3, device="cpu")
+    return any(candidate["provider"] == "onednn" for candidate in found.candidates)
 
 
 def close(made: Array, expected: Array) -> None:
@@ -153,8 +153,135 @@ def test_a_matrix_product_is_one_op(kind: str) -> None:
     close(np.asarray(plan.run(q)[0]), stored(np.maximum(expected, 0), *Y))
 
 
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("zero", ["centred", "one", "each"])
+@pytest.mark.parametrize("rounds", [True, False])
+def test_weights_with_zero_points(name: str, zero: str, rounds: bool) -> None:
+    """u8 weights: s8 where they fit, else the zero point is applied to the sums of x."""
+    shape, kernel, attributes = CONVOLUTIONS[name]
+    q, scale = draw(*shape), scales(kernel[0])
+    rng = np.random.default_rng(3)
+    zeros = rng.integers(90, 160, kernel[0] if zero == "each" else ()).astype(np.uint8)
+    if zero == "centred":
+        zeros = np.uint8(128)
+    elif zero == "one":
+        scale = scale[0]
+    w = draw(*kernel)
+    bias = np.random.default_rng(1).uniform(-2, 2, kernel[0]).astype(np.float32)
+    each = (np.asarray(scale).reshape(-1, 1, 1, 1), np.asarray(zeros).reshape(-1, 1, 1, 1))
+    expected = np.maximum(convolved(real(q, *X), real(w, *each), bias.astype("f8"), **attributes), 0)
+    for op in ("quantised tensors", "quantised op"):
+        b = Builder()
+        points = np.broadcast_to(zeros, np.shape(scale)).copy()
+        if op == "quantised op":
+            y = b.g.qlinear_conv(
+                b.g.input("x", q.shape, "u8"),
+                b.constant(w),
+                b.constant(X[0]),
+                b.constant(scale),
+                b.constant(Y[0]) if rounds else None,
+                b.constant(X[1]),
+                b.constant(points),
+                b.constant(Y[1]) if rounds else None,
+                b.constant(bias),
+                post_ops="relu",
+                dtype="u8" if rounds else "f32",
+                **attributes,
+            )
+        else:
+            weight = b.g.dequantize_linear(b.constant(w), b.constant(scale), b.constant(points), axis=0)
+            y = b.g.relu(b.g.conv2d(b.given(q), weight, b.constant(bias), **attributes))
+            y = b.quantised(y) if rounds else y
+        plan = b.plan(y)
+        made = np.asarray(plan.run(q)[0])
+        if zero == "centred" and serves_integers():
+            assert ops_in(plan) == ["qlinear_conv"], ops_in(plan)
+        if rounds:
+            close(made, stored(expected, *Y))
+        else:
+            np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+@pytest.mark.parametrize("zero", ["none", "one", "each"])
+@pytest.mark.parametrize("kind", ["conv", "matmul"])
+def test_dynamic_products_are_one_op(kind: str, zero: str, dtype: str) -> None:
+    """The scale of x is known in the run; scale and bias stand behind the sums of integers."""
+    conv = kind == "conv"
+    q, w = draw(2, 24, 7, 9) if conv else draw(2, 5, 48), draw(32, 24, 3, 3) if conv else draw(48, 32)
+    zeros = np.random.default_rng(1).integers(90, 160, () if zero == "one" else 32).astype(np.uint8)
+    if dtype == "s8":
+        w, zeros = w.view(np.int8), (zeros - 128).astype(np.int8)
+    scale, factor = np.array([0.02], np.float32), scales(32)
+    bias = np.random.default_rng(2).uniform(-1, 1, 32).astype(np.float32)
+    by_channel = (32, 1, 1) if conv else (32,)
+    b = Builder()
+    given = [b.g.input("x", q.shape, "u8"), b.constant(w), b.constant(X[1])]
+    given += [] if zero == "none" else [b.constant(zeros)]
+    sums = b.g.conv_integer(*given, padding=1) if conv else b.g.matmul_integer(*given)
+    both = b.g.mul(b.g.input("scale", (1,), "f32"), b.constant(factor.reshape(by_channel)))
+    y = b.g.add(b.g.mul(b.g.cast(sums, "f32"), both), b.constant(bias.reshape(by_channel)))
+    plan = b.plan(b.g.relu(y))
+    wide = w.astype("f8") - (0 if zero == "none" else zeros.reshape((-1, 1, 1, 1) if conv else -1).astype("f8"))
+    x = real(q, scale, X[1])
+    total = convolved(x, wide, None, padding=1) if conv else x @ wide
+    expected = np.maximum(total * factor.reshape(by_channel) + bias.reshape(by_channel), 0)
+    np.testing.assert_allclose(np.asarray(plan.run(q, scale)[0]), expected, rtol=1e-4, atol=1e-4)
+    if serves_integers():
+        found = ops_in(plan)
+        one = (dtype == "s8" and zero == "none") or (not conv and zero != "each")
+        assert found.count("qlinear_conv" if conv else "qlinear_matmul") >= 1, found
+        assert found.count("cast") == 0, found
+        assert ("pointwise" not in found and "sub" not in found) == one or not one, found
+
+
+def test_sums_with_zero_points_stay_integers() -> None:
+    q, w, zeros = draw(3, 40), draw(40, 9), np.arange(100, 109).astype(np.uint8)
+    b = Builder()
+    y = b.g.matmul_integer(b.g.input("x", q.shape, "u8"), b.constant(w), b.constant(X[1]), b.constant(zeros))
+    made = np.asarray(b.plan(y).run(q)[0])
+    assert made.dtype == np.int32
+    np.testing.assert_array_equal(made, (q.astype("i4") - int(X[1])) @ (w.astype("i4") - zeros.astype("i4")))
+
+
+def test_products_of_two_quantised_tensors() -> None:
+    """Neither is a constant: u8 of the second becomes s8, with one zero point."""
+    q, k = draw(2, 3, 16, 24), draw(2, 3, 24, 20)
+    b = Builder()
+    plan = b.plan(b.quantised(b.g.matmul(b.given(q), b.given(k, Y)), (np.float32(0.4), np.uint8(128))))
+    expected = stored(real(q, *X) @ real(k, *Y), 0.4, np.uint8(128))
+    close(np.asarray(plan.run(q, k)[0]), expected)
+
+
+@pytest.mark.parametrize("kind", ["conv", "linear"])
+def test_products_with_real_results(kind: str) -> None:
+    """No quantize_linear behind: the product of integers gives real numbers, and takes in what follows."""
+    conv = kind == "conv"
+    q, w, scale = draw(1, 64, 14, 14) if conv else draw(6, 256), weights(64, 64, 3, 3) if conv else None, scales(64)
+    w = weights(64, 256) if w is None else w
+    b = Builder()
+    x = b.given(q)
+    y = b.g.conv2d(x, b.weight(w, scale), None, padding=1) if conv else b.g.linear(x, b.weight(w, scale))
+    bias = np.random.default_rng(1).uniform(-2, 2, 64).astype(np.float32)
+    plan = b.plan(b.g.relu(b.g.add(y, b.constant(bias.reshape(-1, 1, 1) if conv else bias))))
+    assert ops_in(plan) == ["qlinear_conv" if conv else "qlinear_matmul"] or not serves_integers(), ops_in(plan)
+    each = real(w, scale.reshape(-1, *[1] * (w.ndim - 1)))
+    total = convolved(real(q, *X), each, None, padding=1) if conv else real(q, *X) @ each.T
+    expected = np.maximum(total + (bias.reshape(-1, 1, 1) if conv else bias), 0)
+    np.testing.assert_allclose(np.asarray(plan.run(q)[0]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_scales_of_results_are_asked_for() -> None:
+    one = np.ones((), "f4")
+    given: list[Any] = [draw(2, 4), weights(4, 3), one, one]
+    with pytest.raises(pl.Error, match="y_scale is missing, expected one value, as y is u8"):
+        pl.ops.qlinear_matmul(*given)
+    with pytest.raises(pl.Error, match="y_scale is given, expected none, as y is f32"):
+        pl.ops.qlinear_matmul(*given, one, dtype="f32")
+
+
 def test_what_is_not_one_op() -> None:
-    """Scales along another axis, zero points of weights, results that others read, biases of other shapes."""
+    """Scales along another axis, results that others read."""
     q, w = draw(1, 16, 6, 6), weights(16, 16, 1, 1)
     expected = convolved(real(q, *X), real(w, 0.002), None)
 
@@ -168,12 +295,6 @@ def test_what_is_not_one_op() -> None:
     check(
         lambda b, x: b.g.conv2d(x, b.weight(w, by_input, axis=1)),
         convolved(real(q, *X), real(w, by_input.reshape(1, -1, 1, 1)), None),
-    )
-    check(
-        lambda b, x: b.g.conv2d(
-            x, b.g.dequantize_linear(b.constant(w), b.constant(np.float32(0.002)), b.constant(np.int8(3)))
-        ),
-        convolved(real(q, *X), real(w, 0.002, 3), None),
     )
 
     def read_twice(b: Builder, x: Any) -> Any:
@@ -205,6 +326,18 @@ def test_sums_and_functions_are_one_op(device: str) -> None:
     assert ops_in(plan) == ["pointwise"] and len(plan.summary()["steps"][-1]["inputs"]) == 1
     rounded = real(stored(1 / (1 + np.exp(-real(a, *X))), 1 / 255, np.uint8(0)), 1 / 255)
     close(np.asarray(plan.run(a)[0]), stored(real(a, *X) * rounded, *Y))
+
+
+def test_slow_functions_of_bytes_stay_tables() -> None:
+    """What makes the bytes is an op of its own before a silu, and a part of a relu."""
+    x = np.random.default_rng(3).normal(0, 3, (4, 900)).astype(np.float32)
+    for function, count in (("silu", 2), ("relu", 1)):
+        b = Builder()
+        y = b.back(b.quantised(b.g.mul(b.g.input("x", x.shape), b.constant(np.float32(0.7))), X), X)
+        plan = b.plan(b.quantised(getattr(b.g, function)(y), Y))
+        assert ops_in(plan) == ["pointwise"] * count
+        rounded = real(stored((x * np.float32(0.7)).astype("f8"), *X), *X)
+        close(np.asarray(plan.run(x)[0]), stored(FUNCTIONS[function][1](rounded), *Y))
 
 
 def test_sums_of_integers_are_no_reals() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ _TYPES: dict[int, tuple[str, str]] = {
     _T.BFLOAT16: ("bfloat16", "int32_data"),  # likewise
 }
 
+# Integers of 4 bits, two in a byte, the first in its lower half. Ops that take them say so; a cast to them is none.
+_PAIRED: dict[int, str] = {_T.INT4: "int4", _T.UINT4: "uint4"}
+
 # No tensor of a model may have more elements than this. The largest weights that are published have 2^31.
 MAX_ELEMENTS = 2**40
 
@@ -46,7 +50,10 @@ def dtype_name(data_type: int) -> str:
 
 
 def numpy_dtype(data_type: int, what: str) -> Any:
-    """The NumPy dtype of an ONNX element type. Raises UnsupportedError for strings, complex and 8- or 4-bit floats."""
+    """The NumPy dtype of an ONNX element type.
+
+    Raises UnsupportedError for strings, complex numbers, integers of 4 bits and floats of 8 or fewer.
+    """
     if data_type not in _TYPES:
         raise UnsupportedError(f"{what} has element type {dtype_name(data_type)}, which pylayout has not")
     name = _TYPES[data_type][0]
@@ -141,11 +148,31 @@ class ExternalData:
 
 def array_of(tensor: Any, files: ExternalData, what: str) -> Any:
     """The elements of a TensorProto as a read-only array, over the proto's or the file's bytes where these permit."""
-    dtype = numpy_dtype(tensor.data_type, what)
+    paired = _PAIRED.get(tensor.data_type)
+    dtype = numpy.dtype("uint8") if paired else numpy_dtype(tensor.data_type, what)
     shape, count = checked_sizes(tensor.dims, what)
-    nbytes = count * dtype.itemsize
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what} comes in segments, which no version of ONNX has come to use")
+    if paired:
+        pairs = _elements(tensor, files, what, dtype, ((count + 1) // 2,), _TYPES[_T.UINT8][1])
+        return _frozen(_unpaired(pairs, paired, what)[:count], shape)
+    return _elements(tensor, files, what, dtype, shape, _TYPES[tensor.data_type][1])
+
+
+def _unpaired(pairs: Any, name: str, what: str) -> Any:
+    """Integers of 4 bits, of which each byte holds two, as elements of NumPy's."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise UnsupportedError(f"{what} is of {name}, for which NumPy needs the package ml_dtypes") from None
+    values = numpy.stack([pairs & 15, pairs >> 4], axis=-1).reshape(-1)
+    signed = (values ^ 8).astype("int8") - numpy.int8(8) if name == "int4" else values
+    return signed.astype(getattr(ml_dtypes, name))
+
+
+def _elements(tensor: Any, files: ExternalData, what: str, dtype: Any, shape: tuple[int, ...], field_name: str) -> Any:
+    count = math.prod(shape)
+    nbytes = count * dtype.itemsize
     if tensor.data_location == _T.EXTERNAL:
         data = files.read(tensor, nbytes, what)  # perhaps not aligned, which NumPy and constants of graphs permit
         return _frozen(data.view(dtype) if nbytes else numpy.empty(0, dtype), shape)
@@ -154,7 +181,7 @@ def array_of(tensor: Any, files: ExternalData, what: str) -> Any:
         if len(raw) != nbytes:
             raise InvalidArgumentError(f"{what} has {len(raw)} bytes, expected {nbytes} for shape {list(shape)}")
         return _frozen(numpy.frombuffer(raw, dtype.newbyteorder("<") if dtype.kind != "V" else dtype), shape)
-    field = getattr(tensor, _TYPES[tensor.data_type][1])
+    field = getattr(tensor, field_name)
     if len(field) != count:
         raise InvalidArgumentError(f"{what} has {len(field)} elements, expected {count} for shape {list(shape)}")
     if dtype.name in ("float16", "bfloat16"):

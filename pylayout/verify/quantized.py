@@ -63,6 +63,7 @@ class _Scaled:
     """What the two kinds of products share: zero points taken off, and the scales of a quantised result.
 
     Tensors: x, weight, then (with scales) those of x, weight and y, then zero points of x, weight (and y).
+    A real result has no scale and no zero point.
     """
 
     tensors: list[Array | None]
@@ -98,7 +99,7 @@ class _Scaled:
             size = size + np.abs(self.bias[channel])
         if not self.with_scales:
             return total, np.zeros(len(where))
-        x_scale, w_scale, y_scale = (np.asarray(self.given[i], np.float64).reshape(-1) for i in (2, 3, 4))
+        x_scale, w_scale = (np.asarray(self.given[i], np.float64).reshape(-1) for i in (2, 3))
         factor = x_scale[0] * (w_scale[channel] if w_scale.size > 1 else w_scale[0])
         real, bound = total * factor, 8 * UNIT * size * factor
         if self.bias is not None and self.real_bias:
@@ -107,9 +108,13 @@ class _Scaled:
         steps = steps_of(reference.case)
         if steps:
             real, bound = applied(reference.case, steps, real, bound, "f32", lambda number: real)
+        dtype = reference.outputs[0][1]
+        if dtype == "f32":
+            return real, bound
+        y_scale = np.asarray(self.given[4], np.float64).reshape(-1)
         zero = self._optional(7)
         point = 0.0 if zero is None else float(zero.reshape(-1)[0])
-        return rounded(real / y_scale[0], point, reference.outputs[0][1], bound / y_scale[0])
+        return rounded(real / y_scale[0], point, dtype, bound / y_scale[0])
 
     def result_dtype(self, reference: Any) -> str:
         if not self.with_scales:

@@ -457,7 +457,7 @@ void Plan::Compiler::simplify_graph() {
     further(first_passes(plan_.home_));
     further(standard_passes());
     further(device_passes(plan_.home_, &constants_));
-    further(last_passes());
+    further(last_passes(plan_.home_));
   }
   const Math math = std::max<Math>(options_.math, context_.options().math);
   if (math == Math::fp16 || math == Math::bf16) {

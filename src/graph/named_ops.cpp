@@ -7,9 +7,13 @@ bool is_attention_backward(const Node& node) { return node.schema->name == "scal
 bool is_batch_norm(const Node& node) { return node.schema->name == "batch_norm"; }
 bool is_batch_norm_training(const Node& node) { return node.schema->name == "batch_norm_training"; }
 bool is_batch_norm_backward(const Node& node) { return node.schema->name == "batch_norm_backward"; }
+bool is_cast(const Node& node) { return node.schema->name == "cast"; }
 bool is_channel_shuffle(const Node& node) { return node.schema->name == "channel_shuffle"; }
 bool is_dequantize(const Node& node) { return node.schema->name == "dequantize_linear"; }
 bool is_quantize(const Node& node) { return node.schema->name == "quantize_linear"; }
+bool is_integer_product(const Node& node) {
+  return node.schema->kind == "quantized_conv" || node.schema->kind == "quantized_matmul";
+}
 bool is_rotary_embedding(const Node& node) { return node.schema->name == "rotary_embedding"; }
 bool is_scatter(const Node& node) { return node.schema->name == "scatter"; }
 bool is_choice(const Node& node) { return node.schema->name == "where"; }

@@ -12,9 +12,11 @@ bool is_attention_backward(const Node& node);
 bool is_batch_norm(const Node& node);
 bool is_batch_norm_training(const Node& node);
 bool is_batch_norm_backward(const Node& node);
+bool is_cast(const Node& node);
 bool is_channel_shuffle(const Node& node);
 bool is_dequantize(const Node& node);
 bool is_quantize(const Node& node);
+bool is_integer_product(const Node& node);  // of 8 bits
 bool is_rotary_embedding(const Node& node);
 bool is_scatter(const Node& node);
 // Parts of the formulas of attention, of norms and of squeeze and excite.

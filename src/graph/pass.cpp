@@ -47,7 +47,8 @@ const std::vector<Pass>& standard_passes() {
 }
 
 std::vector<Pass> first_passes(Device* device) {
-  return {passes::remove_identity(), passes::move_quantize(), passes::quantize_products(device)};
+  return {passes::remove_identity(), passes::move_quantize(), passes::quantize_products(device),
+          passes::scale_products(device)};
 }
 
 const std::vector<Pass>& training_passes() {
@@ -70,15 +71,12 @@ std::vector<Pass> device_passes(Device* device, PackedConstants* constants) {
   return list;
 }
 
-const std::vector<Pass>& last_passes() {
-  static const std::vector<Pass> list = {passes::fuse_pointwise()};
-  return list;
-}
+std::vector<Pass> last_passes(Device* device) { return {passes::fuse_pointwise(device)}; }
 
 void check_pass(const std::string& name, const char* asked_by) {
   const auto named = [&](const Pass& pass) { return name == pass.name; };
-  const std::vector<Pass> first = first_passes(nullptr), further = device_passes(nullptr);
-  for (const std::vector<Pass>* list : {&first, &standard_passes(), &further, &last_passes()})
+  const std::vector<Pass> first = first_passes(nullptr), further = device_passes(nullptr), last = last_passes(nullptr);
+  for (const std::vector<Pass>* list : {&first, &standard_passes(), &further, &last})
     if (std::any_of(list->begin(), list->end(), named)) return;
   fail(Code::invalid_argument, asked_by, ": there is no pass \"", name, "\"");
 }

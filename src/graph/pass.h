@@ -35,8 +35,8 @@ const std::vector<Pass>& training_passes();
 // Further ones for a device, after the standard ones, by what its kernels read and lack; most for a GPU, where every op
 // costs a launch.  Null: all of them, for their names alone.  `constants`: of the plan that the graph is for.
 std::vector<Pass> device_passes(Device* device, PackedConstants* constants = nullptr);
-// After all others: what they recognise is gone then.
-const std::vector<Pass>& last_passes();
+// After all others: what they recognise is gone then.  Null: for their names alone.
+std::vector<Pass> last_passes(Device* device);
 
 struct PassReport {
   std::string name;

@@ -44,12 +44,18 @@ void check_quantization(Op& op, int64_t columns, const char* why) {
   for (int i : {in.x_scale, in.y_scale, in.x_zero, in.y_zero}) check_parameter(op, i, 0, "");
   for (int i : {in.weight_scale, in.weight_zero}) check_parameter(op, i, columns, why);
   if (in.bias >= 0) check_shape(op, in.bias, {columns}, why);
-  if (in.scaled()) op.attributes.set(attr::dtype, std::string(name_of(result_dtype(op, 0))));
+  if (!in.scaled()) return;
+  const DType dtype = result_dtype(op, 0);
+  const bool real = dtype == DType::f32;
+  check(op, real != in.rounds(), Code::invalid_argument, "y_scale is ", in.rounds() ? "given" : "missing",
+        ", expected ", real ? "none" : "one value", ", as y is ", name_of(dtype));
+  check(op, !real || in.y_zero < 0, Code::invalid_argument, "y_zero_point is given, expected none, as y is f32");
+  op.attributes.set(attr::dtype, std::string(name_of(dtype)));
 }
 
-// The dtype of a quantised result: the attribute's, which its zero point has too.
-void add_quantized_result(Schema& schema, const char* x) {
-  schema.result(Result("y").named_by(attr::dtype, dtypes::bytes).like("y_zero_point").like(x));
+// The dtype of a scaled result: the attribute's, which the zero point of a quantised one has too.
+void add_scaled_result(Schema& schema, const char* x) {
+  schema.result(Result("y").named_by(attr::dtype, {DType::u8, DType::s8, DType::f32}).like("y_zero_point").like(x));
   restrict_zero_point(schema, "y_zero_point");
 }
 
@@ -131,7 +137,7 @@ Schema qlinear_conv() {
       .of({DType::f32})
       .tensor("weight_scale", "one value or (oc), f32", Role::constant)
       .of({DType::f32})
-      .tensor("y_scale", "one value, f32", Role::constant)
+      .optional("y_scale", "one value, f32; missing for y in f32", Role::constant)
       .of({DType::f32})
       .optional("x_zero_point", "one value in the dtype of x", Role::constant)
       .like("x")
@@ -142,9 +148,11 @@ Schema qlinear_conv() {
       .of(dtypes::bytes)
       .optional("bias", "(oc), s32 in units of x_scale * weight_scale, or f32", Role::constant)
       .of({DType::s32, DType::f32});
-  add_window(schema).attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of x without it");
+  add_window(schema).attribute(
+      attr::dtype, None{},
+      "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of x without it");
   take_real_post_ops(schema);
-  add_quantized_result(schema, "x");
+  add_scaled_result(schema, "x");
   schema.infer = infer_quantized_conv;
   schema.flops = conv_flops;
   return schema;
@@ -188,19 +196,20 @@ Schema qlinear_matmul() {
       .of({DType::f32})
       .tensor("b_scale", "one value or (n), f32", Role::constant)
       .of({DType::f32})
-      .tensor("y_scale", "one value, f32", Role::constant)
+      .optional("y_scale", "one value, f32; missing for y in f32", Role::constant)
       .of({DType::f32})
       .optional("a_zero_point", "one value in the dtype of a", Role::constant)
       .like("a")
-      .optional("b_zero_point", "one value or (n) in the dtype of b; only without it oneDNN can serve", Role::constant)
+      .optional("b_zero_point", "one value or (n) in the dtype of b; oneDNN can serve one value", Role::constant)
       .like("b")
       .optional("y_zero_point", "one value, u8 or s8", Role::constant)
       .of(dtypes::bytes)
       .optional("bias", "(n), s32 in units of a_scale * b_scale, or f32", Role::constant)
       .of({DType::s32, DType::f32})
-      .attribute(attr::dtype, None{}, "u8 or s8; None: the dtype of y_zero_point, that of a without it");
+      .attribute(attr::dtype, None{},
+                 "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of a without it");
   take_real_post_ops(schema);
-  add_quantized_result(schema, "a");
+  add_scaled_result(schema, "a");
   schema.infer = infer_quantized_matmul;
   schema.flops = matmul_flops;
   return schema;

@@ -8,12 +8,14 @@ namespace pl {
 // Input numbers of the kinds quantized_conv and quantized_matmul; -1 where the op has no such input or it was not
 // given.  Inputs 0 and 1 are x and weight, or a and b.
 struct QuantizedInputs {
-  int x_scale, weight_scale, y_scale;  // all of them or none: without, the result is the sum itself, s32
+  int x_scale, weight_scale;  // both or none: without, the result is the sum itself, s32
+  int y_scale;                // of a quantised result; scaled without it: real numbers, f32
   int x_zero, weight_zero, y_zero;
   int bias;
 
   explicit QuantizedInputs(const Op& op);
-  bool scaled() const { return y_scale >= 0; }
+  bool scaled() const { return x_scale >= 0; }
+  bool rounds() const { return y_scale >= 0; }
 };
 
 // quantize_linear and dequantize_linear as a statement of the op `pointwise`, with scale and zero point as x1 and x2.

@@ -9,7 +9,7 @@ using namespace pltest;
 
 namespace {
 
-const Pass kPass = passes::fuse_pointwise();
+const Pass kPass = passes::fuse_pointwise(nullptr);
 constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Numbers where functions have their edges.

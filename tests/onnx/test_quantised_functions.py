@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+import onnx
 import pytest
 from onnx_models import helper, model_of, run
 
@@ -39,6 +40,7 @@ def averaged(x: Any) -> Any:
 
 a, b = draw(1, 8, 6, 5), draw(1, 8, 6, 5)[:, ::-1].copy()
 x, other = real(a, *A), real(b, *B)
+F = numpy.ones(7, "f4")
 CASES: dict[str, tuple[list[Any], Any, dict[str, Any]]] = {
     "QLinearAdd": ([a, *A, b, *B, *Y], x + other, {}),
     "QLinearMul": ([a, *A, b, *B, *Y], x * other, {}),
@@ -54,7 +56,7 @@ CASES: dict[str, tuple[list[Any], Any, dict[str, Any]]] = {
 
 def test_every_converter_has_a_case() -> None:
     named = {entry.op for entries in converters().values() for entry in entries if entry.domain == DOMAIN}
-    assert named == {*CASES, "QGemm", "DequantizeLinear"}
+    assert named == {*CASES, "QGemm", "DequantizeLinear", "MatMulNBits"}
 
 
 def model(op: str, inputs: list[Any], given: int | None, **attributes: Any) -> Any:
@@ -109,6 +111,75 @@ def test_dequantised() -> None:
     numpy.testing.assert_allclose(made, x, rtol=1e-6)
 
 
+def packed(values: Any, bits: int) -> Any:
+    """Rows of numbers of so many bits, in bytes; the last byte of a row is filled with zeros."""
+    each = 8 // bits
+    filled = numpy.pad(values, [(0, 0), (0, -values.shape[1] % each)]).reshape(values.shape[0], -1, each)
+    parts = [filled[:, :, i].astype("u1") << (bits * i) for i in range(each)]
+    return numpy.sum(parts, axis=0).astype("u1")
+
+
+@pytest.mark.parametrize("zeros", ["default", "packed", "real"])
+@pytest.mark.parametrize(("bits", "k", "block"), [(2, 48, 16), (4, 64, 32), (4, 80, 16), (4, 70, 16), (8, 40, 32)])
+def test_products_of_few_bits(bits: int, k: int, block: int, zeros: str) -> None:
+    rng = numpy.random.default_rng(k)
+    n, blocks = 19, -(-k // block)
+    w = rng.integers(0, 1 << bits, (n, blocks * block))
+    scale = rng.uniform(0.01, 0.02, (n, blocks)).astype("f4")
+    zero = rng.integers(0, 1 << bits, (n, blocks))
+    given: list[Any] = []
+    if zeros == "default":
+        zero[:] = 1 << (bits - 1)
+    else:
+        given = [packed(zero, bits) if zeros == "packed" else zero.astype("f4")]
+    q = rng.standard_normal((2, 3, k)).astype("f4")
+    inputs = [q, packed(w, bits).reshape(n, blocks, -1), scale, *given]
+    (made,) = run(model("MatMulNBits", inputs, 0, K=k, N=n, bits=bits, block_size=block), q)
+    groups = numpy.arange(k) // block
+    real_w = (w[:, :k] - zero[:, groups]) * scale.astype("f8")[:, groups]
+    numpy.testing.assert_allclose(made, q.astype("f8") @ real_w.T, rtol=1e-5, atol=1e-5)
+
+
+def test_groups_and_bias_of_products_of_few_bits() -> None:
+    rng = numpy.random.default_rng(5)
+    w, scale = rng.integers(0, 16, (6, 32)), rng.uniform(0.01, 0.02, (6, 2)).astype("f4")
+    groups, bias = rng.integers(0, 2, 32).astype("i4"), rng.standard_normal(6).astype("f4")
+    q = rng.standard_normal((4, 32)).astype("f4")
+    zero = numpy.full((6, 2), 5)
+    inputs = [q, packed(w, 4).reshape(6, 2, 8), scale, packed(zero, 4), groups, bias]
+    (made,) = run(model("MatMulNBits", inputs, 0, K=32, N=6, bits=4, block_size=16), q)
+    expected = q.astype("f8") @ ((w - 5) * scale.astype("f8")[:, groups]).T + bias
+    numpy.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["raw", "field"])
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("block", [0, 3])
+def test_dequantised_from_four_bits(signed: bool, block: int, form: str) -> None:
+    """Constants of odd length, in pairs to a byte; scales by column, or for blocks of rows."""
+    rng = numpy.random.default_rng(block)
+    low = -8 if signed else 0
+    q, zero = rng.integers(low, low + 16, (7, 5)), rng.integers(low, low + 16, (3, 5) if block else (5,))
+    scale = rng.uniform(0.1, 0.2, zero.shape).astype("f4")
+    kind = onnx.TensorProto.INT4 if signed else onnx.TensorProto.UINT4
+    tensors = []
+    for name, values in (("q", q), ("z", zero)):
+        data = packed(values.reshape(1, -1) & 15, 4).tobytes() if form == "raw" else values.reshape(-1).tolist()
+        tensors.append(helper.make_tensor(name, kind, values.shape, data, raw=form == "raw"))
+    attributes: dict[str, Any] = {"axis": 0, "block_size": block} if block else {"axis": 1}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], **attributes),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    x = rng.standard_normal((2, 7)).astype("f4")
+    made_model = model_of(nodes, {"x": x}, ["y"], 21, {"s": scale})
+    made_model.graph.initializer.extend(tensors)
+    (made,) = run(made_model, x)
+    rows = numpy.arange(7) // block if block else slice(None)
+    real_w = (q - zero[rows]) * scale.astype("f8")[rows] if block else (q - zero) * scale.astype("f8")
+    numpy.testing.assert_allclose(made, x.astype("f8") @ real_w, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("op", "inputs", "attributes", "message"),
     [
@@ -119,6 +190,19 @@ def test_dequantised() -> None:
         ("QGemm", [a, *A, b, *B], {}, "A has rank 4 and B rank 4"),
         ("QGemm", [draw(4, 4), *A, draw(4, 4), *B], {"alpha": 2.0}, "alpha is 2.0, expected 1"),
         ("QLinearSigmoid", [a, A[0]], {}, "input 3 is missing"),
+        ("MatMulNBits", [F, a, F], {"K": 4, "N": 2, "bits": 3, "block_size": 16}, "bits is 3, expected 2, 4 or 8"),
+        (
+            "MatMulNBits",
+            [F, a, F],
+            {"K": 4, "N": 2, "block_size": 16},
+            r"B has 240 elements of uint8, expected 2 . 1 . 8",
+        ),
+        (
+            "MatMulNBits",
+            [F, a[0, 0, :4, :4], F],
+            {"K": 4, "N": 2, "block_size": 16},
+            "scales has 7 elements, expected 2",
+        ),
     ],
 )
 def test_what_is_refused(op: str, inputs: list[Any], attributes: dict[str, Any], message: str) -> None:

@@ -25,13 +25,15 @@ def quantized(
     """A case of qlinear_conv, conv_integer, qlinear_matmul or matmul_integer.
 
     `names` are those of the optional tensors; "each" among them asks for one weight scale (and zero point) a column,
-    "real" for a bias of f32.
+    "real" for a bias of f32.  With dtype "f32" the result is real.
     """
     conv, linear = "conv" in op, op.startswith("qlinear")
     known = [*(QCONV if conv else QMATMUL), "bias"]
     if not linear:
         known = [name for name in known if name[:2] != "y_" and "scale" not in name]
     given = {name for name in known if name in names.split() or "scale" in name} | set(known[:2])
+    if attributes.get("dtype") == "f32":
+        given.discard("y_scale")
     columns = shapes[1][0 if conv else -1]
 
     def values(rng: np.random.Generator, name: str) -> np.ndarray:
@@ -66,6 +68,8 @@ def quantized(
         real = "real" in names
         y = (sums + (0 if real else bias)) * (scales[0] * scales[1]).reshape(shape) + (bias if real else 0)
         y = post_ops(f, y, a.get("post_ops", ""), [])
+        if a.get("dtype") == "f32":
+            return y
         y = (y / g["y_scale"].double()).round() + _vector(torch, g, "y_zero_point", 0)
         low, high, dtype = (0, 255, torch.uint8) if dtypes[2] == "u" else (-128, 127, torch.int8)
         return y.clamp(low, high).to(dtype)
@@ -88,6 +92,11 @@ for _steps in ("relu", "leaky_relu(0.2), scale(0.5)", "clip(-2, 3)", "scale(0.05
     quantized("qlinear_conv", "bias real y_zero_point", _SHAPES[2], "sss", groups=16, post_ops=_steps)
     quantized("qlinear_matmul", "bias each a_zero_point y_zero_point", ((5, 17), (17, 24)), "usu", post_ops=_steps)
     quantized("qlinear_matmul", "bias real", ((2, 3, 9, 16), (16, 7)), "sss", post_ops=_steps)
+    quantized("qlinear_conv", "bias real each x_zero_point", _SHAPES[0], "us-", dtype="f32", post_ops=_steps)
+    quantized("qlinear_matmul", "bias a_zero_point", ((2, 3, 9, 16), (16, 7)), "us-", dtype="f32", post_ops=_steps)
+quantized("qlinear_conv", "x_zero_point weight_zero_point", _SHAPES[2], "uu-", dtype="f32", groups=16)
+quantized("qlinear_matmul", "a_zero_point b_zero_point", ((5, 17), (17, 24)), "us-", dtype="f32")
+quantized("qlinear_matmul", "each a_zero_point b_zero_point", ((5, 17), (17, 24)), "us-", dtype="f32")
 quantized("conv_integer", "x_zero_point", _SHAPES[0], "us-", padding=1)
 quantized("conv_integer", "", _SHAPES[2], "ss-", groups=16)
 quantized("conv_integer", "x_zero_point weight_zero_point each", _SHAPES[0], "uu-", stride=2)
@@ -95,7 +104,9 @@ for _shapes in (((5, 17), (17, 24)), ((2, 3, 9, 16), (16, 7)), ((2, 1, 4, 8), (3
     quantized("qlinear_matmul", "", _shapes, "usu")
     quantized("qlinear_matmul", "each a_zero_point y_zero_point", _shapes, "uss")
     quantized("qlinear_matmul", "a_zero_point b_zero_point y_zero_point", _shapes, "uuu")
+    quantized("qlinear_matmul", "a_zero_point b_zero_point y_zero_point", _shapes, "usu")
     quantized("matmul_integer", "a_zero_point", _shapes, "us-")
+    quantized("matmul_integer", "a_zero_point b_zero_point", _shapes, "ss-")
     quantized("matmul_integer", "a_zero_point b_zero_point each", _shapes, "su-")
 
 

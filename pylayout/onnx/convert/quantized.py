@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy
 
 from ...errors import ShapeError, UnsupportedError
@@ -24,14 +26,37 @@ def _scale(node: Node, index: int) -> Operand:
     return cast(node, node.x(index), "f32")
 
 
-def _blocked(node: Node, parameter: Operand, x: Operand, axis: int, block: int) -> Operand:
-    """Scales or zero points with one value for each block along the axis, as one value for each element."""
+def _check_blocks(parameter: Operand, x: Operand, axis: int, block: int) -> None:
     count = -(-x.shape[axis] // block)
     if parameter.ndim != x.ndim or parameter.shape[axis] != count:
         raise ShapeError(f"scales have shape {list(parameter.shape)}, which does not fit blocks of {block} of x")
+
+
+def _blocked(node: Node, parameter: Operand, x: Operand, axis: int, block: int) -> Operand:
+    """Scales or zero points with one value for each block along the axis, as one value for each element."""
+    _check_blocks(parameter, x, axis, block)
     places = Known(arange(x.shape[axis]) // block)
     made: Operand = node.op("index_select", parameter, axis, places)
     return made
+
+
+def widened(operand: Operand) -> Operand:
+    """Integers of 4 bits as such of 8; anything else as it is."""
+    name = str(numpy_of(operand))
+    if isinstance(operand, Known) and name in ("int4", "uint4"):
+        return Known(operand.array.astype("int8" if name == "int4" else "uint8"), operand.name)
+    return operand
+
+
+def real_blocks(q: Any, scale: Any, zero: Any, axis: int, groups: Any) -> Known:
+    """Integers known at import as the numbers that they stand for, in the dtype of the scale.
+
+    groups: for each index along the axis, that of its scale and its zero point; zero may be one number.
+    """
+    made = q.astype("float32")
+    made -= numpy.take(zero, groups, axis).astype("float32") if numpy.ndim(zero) else numpy.float32(zero)
+    made *= numpy.take(scale, groups, axis).astype("float32")
+    return Known(made.astype(scale.dtype))
 
 
 def _axis_of(node: Node, x: Operand, scale: Operand) -> int:
@@ -44,21 +69,30 @@ def _ignored(node: Node) -> None:
     node.ignore("saturate", "precision")  # of 8-bit floats; divisions are in f32 at least
 
 
-@converter("DequantizeLinear", since=10, note="from uint8, int8 and int32")
+@converter("DequantizeLinear", since=10, note="from uint8, int8 and int32, and from constants of uint4 and int4")
 def dequantize_linear(node: Node) -> Result:
-    x, scale = node.x(0), node.x(1)
+    x, scale = widened(node.x(0)), node.x(1)
     _ignored(node)
     if node.integer("output_dtype", 0) and node.dtype("output_dtype") != numpy_of(scale).name:
         raise UnsupportedError(f"attribute output_dtype differs from the scale's, {numpy_of(scale)}")
     block = node.integer("block_size", 0)
     if block:
         axis = node.axis(node.integer("axis", 1), x.ndim)
+        zero = widened(node.x(2)) if node.has(2) else None
+        if isinstance(x, Known) and isinstance(scale, Known) and (zero is None or isinstance(zero, Known)):
+            for parameter in (scale, zero):
+                if parameter is not None:
+                    _check_blocks(parameter, x, axis, block)
+            groups = arange(x.shape[axis]) // block
+            return real_blocks(x.array, scale.array, 0 if zero is None else zero.array, axis, groups)
         wide = cast(node, x, "f32")
-        if node.has(2):
-            zero = cast(node, node.x(2), "f32")
-            wide = node.op("sub", wide, _blocked(node, zero, x, axis, block))
+        if zero is not None:
+            wide = node.op("sub", wide, _blocked(node, cast(node, zero, "f32"), x, axis, block))
         return node.op("mul", cast(node, wide, dtype_text(scale)), _blocked(node, scale, x, axis, block))
-    return node.op("dequantize_linear", x, scale, zero_point(node, 2), axis=_axis_of(node, x, scale))
+    zero = zero_point(node, 2)
+    return node.op(
+        "dequantize_linear", x, scale, None if zero is None else widened(zero), axis=_axis_of(node, x, scale)
+    )
 
 
 def result_dtype(node: Node, index: int) -> str:

@@ -6,17 +6,22 @@ Each is the op of the numbers that the integers stand for, rounded to integers a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy
 
 from ...errors import ShapeError, UnsupportedError
 from ..node import Node
 from ..operand import Operand, Result
 from ..registry import converter
 from .pool import average
-from .quantized import dequantize_linear, quantize_linear, result_dtype, zero_point
+from .quantized import dequantize_linear, quantize_linear, real_blocks, result_dtype, zero_point
 
 DOMAIN = "com.microsoft"
 
-converter("DequantizeLinear", domain=DOMAIN, note="from uint8, int8 and int32")(dequantize_linear)
+converter("DequantizeLinear", domain=DOMAIN, note="from uint8, int8 and int32, and from constants of uint4 and int4")(
+    dequantize_linear
+)
 converter("QuantizeLinear", domain=DOMAIN, note="to uint8 and int8")(quantize_linear)
 
 
@@ -124,3 +129,42 @@ def qgemm(node: Node) -> Result:
         raise UnsupportedError(f"alpha is {alpha}, expected 1")
     y = node.op("matmul", _real(node, 0), real_b, bias, transpose_a=bool(node.integer("transA", 0)), transpose_b=turned)
     return y if node.optional(7) is None else _quantised(node, y, 7)
+
+
+def _unpacked(packed: Any, bits: int) -> Any:
+    """Numbers of so many bits, the first in the lowest ones of its byte; a row for each row of bytes."""
+    values = [packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
+    return numpy.stack(values, axis=-1).reshape(packed.shape[0], -1)
+
+
+@converter("MatMulNBits", domain=DOMAIN, note="of 2, 4 or 8 bits, constant weights")
+def matmul_nbits(node: Node) -> Result:
+    """The weights become the numbers that they stand for: the product is one of floats."""
+    k, n = node.integer("K"), node.integer("N")
+    bits, block = node.integer("bits", 4), node.integer("block_size")
+    node.ignore("accuracy_level", "weight_prepacked")  # the least accurate arithmetic that would do
+    if bits not in (2, 4, 8):
+        raise UnsupportedError(f"bits is {bits}, expected 2, 4 or 8")
+    if k < 1 or n < 1 or block < 1 or block * bits % 8:
+        raise ShapeError(f"K is {k}, N {n} and block_size {block}, expected positive, blocks of whole bytes")
+    blocks = -(-k // block)
+    packed, scale = node.known(1), node.known(2)
+    if packed.dtype != "uint8" or packed.size != n * blocks * (block * bits // 8):
+        raise ShapeError(
+            f"B has {packed.size} elements of {packed.dtype}, expected {n} * {blocks} * {block * bits // 8} of uint8"
+        )
+    if scale.size != n * blocks:
+        raise ShapeError(f"scales has {scale.size} elements, expected {n} * {blocks}")
+    zero: Any = 1 << bits - 1
+    if node.has(3):
+        zero = node.known(3)
+        width = -(-blocks * bits // 8) if zero.dtype == "uint8" else blocks
+        if zero.size != n * width:
+            raise ShapeError(f"zero_points has {zero.size} elements, expected {n} * {width}")
+        zero = zero.reshape(n, width)
+        zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == "uint8" else zero
+    groups = numpy.asarray(node.known(4)) if node.has(4) else numpy.arange(k) // block
+    if groups.shape != (k,) or groups.dtype.kind not in "iu" or groups.min() < 0 or groups.max() >= blocks:
+        raise ShapeError(f"g_idx has shape {list(groups.shape)}, expected {k} indices of {blocks} blocks")
+    weight = real_blocks(_unpacked(packed.reshape(n, -1), bits)[:, :k], scale.reshape(n, blocks), zero, 1, groups)
+    return node.op("linear", node.x(0), weight, node.optional(5))

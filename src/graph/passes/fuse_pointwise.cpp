@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/device.h"
 #include "graph/named_ops.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/quantization.h"
 #include "graph/passes/rewriter.h"
 #include "ops/gradient.h"
 #include "ops/pointwise.h"
@@ -125,6 +127,34 @@ bool is_rounded(Rewriter& rewriter, const Node& maker, ValueId id) {
                                      [&](ValueId input) { return input != kNoValue && size(input) > size(id); });
 }
 
+// Whether it takes longer to compute than to look up.
+bool is_slow(pointwise::Function function) {
+  using pointwise::Function;
+  const bool root = function == Function::sqrt || function == Function::rsqrt;
+  return (function >= Function::exp && function <= Function::cos && !root) || function == Function::power;
+}
+
+bool is_slow(const Element& element) {
+  const auto& nodes = element.program.elements.nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return is_slow(node.function); });
+}
+
+// Whether a node computes a function of one tensor of 8 bits.
+bool is_of_bytes(Rewriter& rewriter, const Element& element) {
+  ValueId bytes = kNoValue;
+  for (ValueId id : element.inputs) {
+    if (rewriter.number(id)) continue;
+    if (!is_byte(rewriter.desc(id).dtype) || (bytes != kNoValue && bytes != id)) return false;
+    bytes = id;
+  }
+  return bytes != kNoValue;
+}
+
+// Whether a kernel looks the node's results up, which it would have to compute with what makes the bytes it reads.
+bool stays_table(Rewriter& rewriter, const Element& element, const Element& before) {
+  return is_slow(element) && is_of_bytes(rewriter, element) && !is_of_bytes(rewriter, before);
+}
+
 // Whether the node may take in the maker of one of its inputs.
 bool may_take(Rewriter& rewriter, const Node& node, ValueId id) {
   const int maker = rewriter.maker(id);
@@ -138,8 +168,8 @@ bool may_take(Rewriter& rewriter, const Node& node, ValueId id) {
   return rewriter.uses(id) == std::count(inputs.begin(), inputs.end(), id);
 }
 
-// One step: the node takes in the makers of those of its inputs that it may.
-bool take_in(Rewriter& rewriter, size_t index) {
+// One step: the node takes in the makers of those of its inputs that it may.  `tables`: kernels have some.
+bool take_in(Rewriter& rewriter, size_t index, bool tables) {
   const Node& node = rewriter.node(index);
   if (!node.schema->expression) return false;
   const std::vector<ValueId> inputs = rewriter.inputs(node);
@@ -155,7 +185,7 @@ bool take_in(Rewriter& rewriter, size_t index) {
   for (size_t k = 0; k < inputs.size(); ++k) {
     if (!taken[k] || !given[k].empty()) continue;
     const std::optional<Element> before = element_of(rewriter, size_t(rewriter.maker(inputs[k])));
-    if (!before) continue;
+    if (!before || (tables && stays_table(rewriter, *element, *before))) continue;
     const std::string name = joined.add(*before, std::vector<std::string>(before->inputs.size()));
     for (size_t j = k; j < inputs.size(); ++j)
       if (inputs[j] == inputs[k]) given[j] = name;
@@ -170,22 +200,32 @@ bool take_in(Rewriter& rewriter, size_t index) {
   return true;
 }
 
-int run_fuse_pointwise(Graph& graph, Context&) {
-  return sweep(graph, [](Rewriter& rewriter, size_t index) {
-    while (take_in(rewriter, index)) {
-    }
-  });
-}
-
 }  // namespace
 
-Pass fuse_pointwise() {
+Pass fuse_pointwise(Device* device) {
+  const bool tables = device && device->traits().threads;
   return {"fuse_pointwise",
           "Joins elementwise ops that follow each other into one `pointwise` op, if nothing else uses what is between "
           "them, or that is a dequantised tensor, and all have one shape.  Exact in f32 but for the functions' own "
           "rounding; in narrower dtypes one "
-          "rounding less for each op that is taken in.  A cast to a narrower dtype is not taken in: it rounds.",
-          run_fuse_pointwise};
+          "rounding less for each op that is taken in.  A cast to a narrower dtype is not taken in: it rounds.  On the "
+          "CPU, a slow function of one tensor of 8 bits does not take in what makes that: it is a table of 256 results.",
+          [tables](Graph& graph, Context&) {
+            const auto run = [&](bool slow_ones) {
+              return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+                if (slow_ones) {
+                  const auto element = element_of(rewriter, index);
+                  if (!element || !is_slow(*element)) return;
+                }
+                while (take_in(rewriter, index, tables)) {
+                }
+              });
+            };
+            // Slow functions of dequantised tensors are tables before those take in what makes the bytes.
+            const int first = tables ? run(true) : 0;
+            if (first > 0) graph.tidy();
+            return first + run(false);
+          }};
 }
 
 }  // namespace pl::passes

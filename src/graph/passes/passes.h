@@ -15,7 +15,7 @@ Pass fuse_parameters();
 Pass fuse_interleave();
 Pass fuse_longer_post_ops(Device* device);  // null: for its name alone
 Pass fuse_norm_limits();
-Pass fuse_pointwise();
+Pass fuse_pointwise(Device* device);  // null: for its name, and for a device without tables
 Pass fuse_post_ops();
 Pass fuse_squeeze_excite();
 Pass gather_rows();
@@ -35,6 +35,7 @@ Pass recognise_norm();
 Pass recognise_rotary();
 Pass recognise_scan();
 Pass remove_identity();
+Pass scale_products(Device* device);  // null: for its name alone
 Pass scatter_rows();
 Pass split_linear();
 

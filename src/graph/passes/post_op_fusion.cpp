@@ -29,7 +29,8 @@ int taker(const Rewriter& rewriter, ValueId y) {
   const int before = rewriter.sole_maker(y);
   if (before < 0) return -1;
   const Node& node = rewriter.node(size_t(before));
-  const bool takes = takes_post_ops(*node.schema) && !node.schema->post_ops.of_reals;
+  const bool rounds = node.schema->post_ops.of_reals && !is_floating(rewriter.desc(y).dtype);
+  const bool takes = takes_post_ops(*node.schema) && !rounds;
   return takes && node.outputs[0] == y ? before : -1;
 }
 

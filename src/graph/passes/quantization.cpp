@@ -3,11 +3,8 @@
 #include "graph/named_ops.h"
 
 namespace pl::passes {
-namespace {
 
 bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::s8; }
-
-}  // namespace
 
 std::optional<Quantization> quantization_of(Rewriter& rewriter, const Node& node) {
   const Quantization by{rewriter.input(node, 1), rewriter.input(node, 2)};

@@ -24,6 +24,7 @@ struct Quantized {
 std::optional<Quantization> quantization_of(Rewriter& rewriter, const Node& node);
 // What a value of f32 is made of, if that is an integer tensor of 8 bits.
 std::optional<Quantized> quantized(Rewriter& rewriter, ValueId id);
+bool is_byte(DType dtype);  // an integer of 8 bits
 bool are_equal(const Rewriter& rewriter, const Quantization& a, const Quantization& b);
 
 }  // namespace pl::passes

@@ -34,14 +34,14 @@ struct Parameters {
   QuantizedInputs in;
   std::vector<TensorDesc> inputs;
   int64_t columns = 0;  // output channels
-  bool reals = false;   // the primitive's post-ops get real numbers
-  size_t factors = 0, bias = 0, y_scale = 0, x_zero = 0, y_zero = 0, end = 0;
+  bool reals = false;   // the primitive's post-ops get real numbers, which it then divides by the scale of y
+  size_t factors = 0, bias = 0, y_scale = 0, x_zero = 0, weight_zero = 0, y_zero = 0, end = 0;
 
   Parameters(const Op& op, int64_t columns, size_t scratchpad)
       : in(op),
         inputs(op.inputs),
         columns(columns),
-        reals(in.scaled() && !commute_with_scales(post_ops_of(op))),
+        reals(in.rounds() && !commute_with_scales(post_ops_of(op))),
         end(whole_lines(scratchpad)) {
     const auto take = [&](bool needed, size_t bytes) {
       const size_t begin = end;
@@ -52,6 +52,7 @@ struct Parameters {
     bias = take(in.bias >= 0, size_t(columns) * sizeof(float));
     y_scale = take(reals, sizeof(float));
     x_zero = take(in.x_zero >= 0, sizeof(int32_t));
+    weight_zero = take(in.weight_zero >= 0, sizeof(int32_t));
     y_zero = take(in.y_zero >= 0, sizeof(int32_t));
   }
 
@@ -67,7 +68,7 @@ struct Parameters {
     const auto floats = [&](int i) { return static_cast<const float*>(arguments.inputs[i]->host()); };
     if (in.scaled()) {
       float* factor = reinterpret_cast<float*>(base + factors);
-      const float unit = reals ? 1 : *floats(in.y_scale), common = *floats(in.x_scale) / unit;
+      const float unit = reals || !in.rounds() ? 1 : *floats(in.y_scale), common = *floats(in.x_scale) / unit;
       if (reals) *reinterpret_cast<float*>(base + y_scale) = *floats(in.y_scale);
       const float* each = floats(in.weight_scale);
       const bool single = inputs[size_t(in.weight_scale)].elements() == 1;
@@ -81,7 +82,8 @@ struct Parameters {
                        : static_cast<const float*>(from)[j] / unit;
       }
     }
-    for (const auto& [i, offset] : {std::pair(in.x_zero, x_zero), std::pair(in.y_zero, y_zero)})
+    for (const auto& [i, offset] :
+         {std::pair(in.x_zero, x_zero), std::pair(in.weight_zero, weight_zero), std::pair(in.y_zero, y_zero)})
       if (i >= 0) {
         const int32_t value = zero_point(arguments, i);
         std::memcpy(base + offset, &value, sizeof value);
@@ -133,6 +135,8 @@ struct Question {
       expect_success(dnnl_primitive_attr_set_scales_mask(attributes, DNNL_ARG_DST, 0), "scales");
     if (in.x_zero >= 0)
       expect_success(dnnl_primitive_attr_set_zero_points_mask(attributes, DNNL_ARG_SRC, 0), "zero points");
+    if (in.weight_zero >= 0)
+      expect_success(dnnl_primitive_attr_set_zero_points_mask(attributes, DNNL_ARG_WEIGHTS, 0), "zero points");
     if (in.y_zero >= 0)
       expect_success(dnnl_primitive_attr_set_zero_points_mask(attributes, DNNL_ARG_DST, 0), "zero points");
   }
@@ -192,6 +196,7 @@ struct Question {
       arguments.push_back({DNNL_ARG_BIAS, Source::workspace, 0, parameters.bias, share(md(DNNL_ARG_BIAS))});
     from_workspace(parameters.reals, DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, parameters.y_scale, plain_md(dnnl_f32, {1}));
     from_workspace(in.x_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, parameters.x_zero, single);
+    from_workspace(in.weight_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_WEIGHTS, parameters.weight_zero, single);
     from_workspace(in.y_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, parameters.y_zero, single);
     if (scratch_bytes) arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(scratchpad)});
 
@@ -225,8 +230,8 @@ struct Question {
 // True if oneDNN's int8 primitives can compute it at all.
 bool accept_quantized(const Op& op, CandidateList& out) {
   const QuantizedInputs in(op);
-  if (in.weight_zero >= 0) {
-    refuse(op, out, "oneDNN has no zero points of weights here");
+  if (in.weight_zero >= 0 && (op.schema->kind == "quantized_conv" || op.in(in.weight_zero).elements() != 1)) {
+    refuse(op, out, "oneDNN takes a zero point of weights in matrix products alone, and one value");
     return false;
   }
   if (!has_vnni(instruction_set())) {

@@ -88,7 +88,9 @@ struct QuantizedBody {
             reals[i] = (double(sums[size_t(k + i)]) + column.sum) * column.factor + column.real;
           }
           post_ops.apply(reals, n);
-          for (int64_t i = 0; i < n; ++i) values[size_t(k + i)] = float(std::nearbyint(reals[i] / scale) + zero);
+          if (in.rounds())
+            for (int64_t i = 0; i < n; ++i) reals[i] = std::nearbyint(reals[i] / scale) + zero;
+          std::copy(reals, reals + n, values.begin() + k);
         }
       });
       CopyNests(y.shape, {y, {}}, {TensorDesc::dense(DType::f32, y.shape), {}}).run(values.data(), output(arguments));
