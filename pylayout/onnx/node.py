@@ -217,6 +217,10 @@ class Node:
             return made
         return Known(arange(first, end, step))
 
+    def diagonals(self, rows: Any, columns: Any) -> Operand:
+        """Of each place of a matrix its diagonal: its column less its row. The sizes follow from others."""
+        return self.op("sub", self.arange(0, columns), self.op("reshape", self.arange(0, rows), [rows, 1]))
+
     def constant(self, array: Any, dtype: Any = None) -> Known:
         return Known(numpy.asarray(array, dtype))
 

@@ -354,9 +354,7 @@ def trilu(node: Node) -> Result:
     shift = int(node.number_at(1)) if node.has(1) else 0
     upper = node.integer("upper", 1)
     if is_late(x.shape[-2:]):
-        row = node.op("reshape", node.arange(0, x.shape[-2]), [x.shape[-2], 1])
-        distance = node.op("sub", node.arange(0, x.shape[-1]), row)
-        near = node.op("ge" if upper else "le", distance, Known(numpy.asarray(shift)))
+        near = node.op("ge" if upper else "le", node.diagonals(*x.shape[-2:]), Known(numpy.asarray(shift)))
         return node.op("where", near, x, node.scalar_like(0, x))
     rows, columns = arange(x.shape[-2])[:, None], arange(x.shape[-1])[None, :]
     room(x.shape[-2:], bool, "Trilu")
