@@ -323,14 +323,14 @@ def test_huge_dims_need_no_memory():
 @pytest.mark.parametrize(
     ("op", "attributes", "extra"),
     [
-        ("Pad", {"mode": "reflect", "pads": [0, 1, 0, 0]}, {}),
+        ("Pad", {"mode": "wrap"}, {"pads": ints(0, 1, 0, 0)}),
         ("ArgMax", {"axis": 1, "select_last_index": 1}, {}),
         ("LpPool", {"kernel_shape": [2]}, {}),
         ("CumSum", {"reverse": 1}, {"axis": ints(1)}),
     ],
 )
 def test_huge_inputs_make_no_huge_indices(op, attributes, extra):
-    opset = 9 if op == "Pad" else 14
+    opset = 19 if op == "Pad" else 14
     sizes = [1, 2**33, 3] if op == "LpPool" else [1, 2**33]
     model = model_of(
         [helper.make_node(op, ["x", *extra], ["y"], **attributes)], {"x": (FLOAT, sizes)}, ["y"], opset, extra
