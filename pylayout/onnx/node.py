@@ -223,7 +223,8 @@ class Node:
 
     def diagonals(self, rows: Any, columns: Any) -> Operand:
         """Of each place of a matrix its diagonal: its column less its row. The sizes follow from others."""
-        return self.op("sub", self.arange(0, columns), self.op("reshape", self.arange(0, rows), [rows, 1]))
+        made: Operand = self.op("sub", self.arange(0, columns), self.op("reshape", self.arange(0, rows), [rows, 1]))
+        return made
 
     def constant(self, array: Any, dtype: Any = None) -> Known:
         return Known(numpy.asarray(array, dtype))

@@ -339,7 +339,8 @@ def _padded_places(node: Node, mode: str, begin: int, size: Any, end: int) -> Op
     """Which element each place of a padded axis has."""
     if mode == "wrap" and is_late(size) and min(begin, end) >= 0 and max(begin, end) <= size:
         turns = [node.arange(size - begin, size), node.arange(0, size), node.arange(0, end)]
-        return node.op("concat", turns, 0)
+        joined: Operand = node.op("concat", turns, 0)
+        return joined
     size = int(size)
     places = arange(-begin, size + end)
     if mode == "edge":
