@@ -19,8 +19,9 @@ from .mapped import without_weights
 
 __all__ = ["Input", "Model", "read"]
 
-# For axes of which nothing is said: the first of these for which the model makes sense.
-OPEN_SIZES = (64, 224, 32, 8)
+# For axes of which nothing is said: the first of these for which the model makes sense. The last is a second of sound:
+# what convolutions with strides of 320 in all leave of it is still something.
+OPEN_SIZES = (64, 224, 32, 8, 16000)
 
 # Protocol buffers cannot be longer; weights beyond that lie in external files.
 MAX_FILE_BYTES = 2**31

@@ -217,6 +217,15 @@ class Node:
             return made
         return Known(arange(first, end, step))
 
+    def backwards(self, size: Any) -> Operand:
+        """The places of an axis from the last to the first."""
+        return self.arange(size - 1, -1, -1)
+
+    def diagonals(self, rows: Any, columns: Any) -> Operand:
+        """Of each place of a matrix its diagonal: its column less its row. The sizes follow from others."""
+        made: Operand = self.op("sub", self.arange(0, columns), self.op("reshape", self.arange(0, rows), [rows, 1]))
+        return made
+
     def constant(self, array: Any, dtype: Any = None) -> Known:
         return Known(numpy.asarray(array, dtype))
 

@@ -113,6 +113,7 @@ class Translator:
         self._constants = constants
         self._shared = {} if shared is None else shared  # constants as tensors of the library
         self._operands: dict[Node, Any] = {}
+        self._begun: set[Node] = set()  # whose converter gave up: it may have taken the node's name
         self._reshaped: dict[int, Value] = {}
 
     def convert(self, node: Node) -> None:
@@ -121,7 +122,9 @@ class Translator:
         """
         if isinstance(self.graph, LateGraph):
             self.graph.asking = name_of(node.target)
+        self._begun.add(node)
         self._operands[node] = self._converted(node)
+        self._begun.discard(node)
 
     def _converted(self, node: Node) -> Any:
         if node.target is operator.getitem:
@@ -230,6 +233,8 @@ class Translator:
         layout = self._layout(node, value)
         # What an export calls an input is its target: Python's own names, such as "input", are changed in the node's.
         name = str(node.target) if node.op == "placeholder" else node.name
+        if node in self._begun:
+            name += " (of PyTorch)"
         shape: list[int | str] = [int(size) for size in value.shape]
         expressions = [expression_of(size) for size in (() if late is None else late.shape)]
         for dim, expression in enumerate(expressions):

@@ -46,6 +46,20 @@ def test_shapes_and_sizes_bind_axes():
     assert pylayout.onnx.load(model, sizes={"length": 2}).outputs["y"].shape == (1, 8, 2)
 
 
+def test_open_axes_of_sound_are_long_enough_for_its_strides():
+    """As speech encoders begin: seven convolutions that step by 320 samples in all, then one over the neighbourhood."""
+    kernels, strides = (10, 3, 3, 3, 3, 2, 2, 4), (5, 2, 2, 2, 2, 2, 2, 1)
+    weights = {f"w{i}": randn(4, 1 if i == 0 else 4, kernel) for i, kernel in enumerate(kernels)}
+    names = ["x", *(f"h{i}" for i in range(len(kernels) - 1)), "y"]
+    nodes = [
+        helper.make_node("Conv", [names[i], f"w{i}"], [names[i + 1]], strides=[stride])
+        for i, stride in enumerate(strides)
+    ]
+    plan = pl.compile(model_of(nodes, {"x": (FLOAT, (1, 1, "t"))}, ["y"], 17, weights), device="cpu", tune="off")
+    for length, frames in ((16000, 46), (9000, 24)):
+        assert plan.run(randn(1, 1, length))[0].shape == (1, 4, frames)
+
+
 def test_an_axis_bound_by_one_input_holds_for_all():
     nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
     model = model_of(nodes, {"a": (FLOAT, ["n", "m"]), "b": (FLOAT, ["n", "m"])}, ["y"], 17)
@@ -309,14 +323,14 @@ def test_huge_dims_need_no_memory():
 @pytest.mark.parametrize(
     ("op", "attributes", "extra"),
     [
-        ("Pad", {"mode": "reflect", "pads": [0, 1, 0, 0]}, {}),
+        ("Pad", {"mode": "wrap"}, {"pads": ints(0, 1, 0, 0)}),
         ("ArgMax", {"axis": 1, "select_last_index": 1}, {}),
         ("LpPool", {"kernel_shape": [2]}, {}),
         ("CumSum", {"reverse": 1}, {"axis": ints(1)}),
     ],
 )
 def test_huge_inputs_make_no_huge_indices(op, attributes, extra):
-    opset = 9 if op == "Pad" else 14
+    opset = 19 if op == "Pad" else 14
     sizes = [1, 2**33, 3] if op == "LpPool" else [1, 2**33]
     model = model_of(
         [helper.make_node(op, ["x", *extra], ["y"], **attributes)], {"x": (FLOAT, sizes)}, ["y"], opset, extra

@@ -372,3 +372,34 @@ def test_what_a_size_says_of_its_symbol():
         evaluation.learn(told, value)
         assert evaluation.knows(s) == (found is not None)
         assert found is None or evaluation(s) == found
+
+
+def test_places_and_diagonals_of_any_size():
+    def places(x, ends):
+        return torch.bucketize(x * 2, ends) + torch.searchsorted(ends, x, right=True)
+
+    def diagonals(x, ends):
+        y = x @ x.mT + x.sum(-1, True)
+        return torch.diagonal(y, 1, -2, -1) + torch.diagonal(y, -1, -2, -1) * 2
+
+    for function in (places, diagonals):
+        pylayout.torch.reset()
+        fast = compiled(function)
+        for count, length in ((6, 7), (9, 4), (3, 12)):
+            x, ends = torch.randn(2, length, 5), torch.randn(count).sort()[0]
+            torch.testing.assert_close(fast(x, ends), function(x, ends), rtol=1e-5, atol=1e-5)
+        (graph,) = pylayout.torch.report().graphs
+        assert graph.partitions == 1 and not graph.left and not graph.again, str(graph)
+
+
+def test_what_a_refused_op_gives_is_read_by_the_next():
+    """A converter may give up behind its first op of the library, which has taken the node's name."""
+    x, ends = torch.randn(8), torch.randn(5000).sort()[0]
+
+    def function(x, ends):
+        return torch.searchsorted(ends, x, sorter=torch.arange(5000)) * 2 + 1
+
+    fast = compiled(function, dynamic=False)
+    torch.testing.assert_close(fast(x, ends), function(x, ends))
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and [op for op, _ in graph.left] == ["searchsorted.Tensor"], str(graph)

@@ -101,8 +101,11 @@ def eye_like(node: Node) -> Result:
     if x.ndim != 2:
         raise InvalidArgumentError(f"x has rank {x.ndim}, expected 2")
     dtype = numpy.dtype(node.dtype("dtype")) if "dtype" in node.attributes else numpy_of(x)
+    diagonal = node.integer("k", 0)
+    if is_late(x.shape):
+        return _cast(node, node.op("eq", node.diagonals(*x.shape), Known(numpy.asarray(diagonal))), dtype)
     rows, columns = room(x.shape, dtype, "EyeLike")
-    return numpy.eye(rows, columns, node.integer("k", 0), dtype)
+    return numpy.eye(rows, columns, diagonal, dtype)
 
 
 def _cast(node: Node, x: Operand, dtype: numpy.dtype) -> Result:

@@ -6,7 +6,6 @@ import functools
 
 import numpy
 
-from ..fold import arange
 from ..node import Node, dtype_text, is_float, numpy_of
 from ..operand import Known, Operand, Result
 from ..registry import converter
@@ -155,7 +154,7 @@ def cum_sum(node: Node) -> Result:
             part = node.op("slice", x, [kept[0]], [kept[1]], [axis])
             x = node.op("pad", part, [*pairs, *([0, 1] if backwards else [1, 0])])
     if backwards:
-        back = Known(arange(size - 1, -1, -1))
+        back = node.backwards(size)
         turned = node.op("cumsum", node.op("index_select", x, axis, back), axis)
         return node.op("index_select", turned, axis, back)
     return node.op("cumsum", x, axis)

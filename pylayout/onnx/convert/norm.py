@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ..fold import arange
 from ..node import Node, dtype_text
-from ..operand import Known, Operand, Result
+from ..operand import Operand, Result
 from ..registry import converter
 from .math import cast
 
@@ -142,7 +141,7 @@ def lrn(node: Node) -> Result:
     if size % 2 or x.ndim < 2:
         return node.op("local_response_norm", x, size, *numbers)
     # A window of even size reaches one channel further to higher channels here, to lower ones in torch and the library.
-    back = Known(arange(x.shape[1] - 1, -1, -1))
+    back = node.backwards(x.shape[1])
     turned = node.op("local_response_norm", node.op("index_select", x, 1, back), size, *numbers)
     return node.op("index_select", turned, 1, back)
 

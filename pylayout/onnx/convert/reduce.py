@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 from ...errors import ShapeError, UnsupportedError
-from ..fold import arange, topk
+from ..fold import topk
 from ..node import Node, dtype_text, is_float, numpy_of
 from ..operand import Known, Operand, Result
 from ..registry import converter
@@ -113,8 +113,8 @@ def arg_reduce(node: Node) -> Result:
     if not node.integer("select_last_index", 0):
         return node.op(op, x, axis, keep)
     size = x.shape[axis]
-    back = node.op("index_select", x, axis, Known(arange(size - 1, -1, -1)))
-    return node.op("sub", Known(numpy.asarray(size - 1)), node.op(op, back, axis, keep))
+    back = node.op("index_select", x, axis, node.backwards(size))
+    return node.op("sub", Known.of_sizes(size - 1), node.op(op, back, axis, keep))
 
 
 @converter("Hardmax", since=13)
@@ -122,8 +122,9 @@ def hardmax(node: Node) -> Result:
     x = node.x(0)
     axis = node.axis(node.integer("axis", -1), x.ndim)
     best = node.op("argmax", x, axis, True)
-    places = arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-    return node.op("cast", node.op("eq", Known(places), best), dtype_text(x))
+    size = x.shape[axis]
+    places = node.op("reshape", node.arange(0, size), [size if i == axis else 1 for i in range(x.ndim)])
+    return node.op("cast", node.op("eq", places, best), dtype_text(x))
 
 
 def _top(node: Node, k: int, largest: bool) -> Result:

@@ -163,10 +163,14 @@ def _sliced(node: Node, starts: list[int], ends: list[int], axes: list[int], ste
     forward: list[tuple[Any, Any, int, int]] = []
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = x.shape[axis]
-        if is_late([start, end, size]) and step == 1:
+        if is_late([start, end, size]):
+            if step < 0:
+                places = node.arange(_place_before(start, size), _place_before(end, size), step)
+                x = node.op("index_select", x, axis, places)
+                continue
             first, last = _place(start, size), _place(end, size)
-            if not same_sizes([first, last], [0, size]):
-                forward.append((first, max_size(first, last), axis, 1))
+            if step != 1 or not same_sizes([first, last], [0, size]):
+                forward.append((first, max_size(first, last), axis, step))
             continue
         where = range(size)[slice(start, end, step)]
         if step < 0 and len(where) > 1:
@@ -185,6 +189,13 @@ def _place(index: Any, size: Any) -> Any:
     if index < 0:
         return max_size(index + size, 0)
     return size if not is_late(index) and index >= 2**31 - 1 else min_size(index, size)
+
+
+def _place_before(index: Any, size: Any) -> Any:
+    """The same for a slice that goes backwards: from the last element at most, to before the first one."""
+    if index < 0:
+        return -1 if not is_late(index) and index <= 1 - 2**31 else max_size(index + size, -1)
+    return size - 1 if not is_late(index) and index >= 2**31 - 1 else min_size(index, size - 1)
 
 
 @converter("Gather", since=1)
@@ -223,7 +234,8 @@ def gather_nd(node: Node) -> Result:
     for i in range(batch):
         shape = [1] * (index.ndim - 1)
         shape[i] = sizes[i]
-        place = node.op("add", place, Known((arange(sizes[i]) * strides[i]).reshape(shape)))
+        numbers = node.op("mul", node.arange(0, sizes[i]), Known.of_sizes(strides[i]))
+        place = node.op("add", place, node.op("reshape", numbers, shape))
     for i in range(depth):
         part = node.op("slice", index, [i], [i + 1], [index.ndim - 1])
         part = node.op("reshape", part, list(index.shape[:-1]))
@@ -315,21 +327,28 @@ def _padded(node: Node, pairs: list[tuple[int, int]], value: float) -> Result:
             raise ShapeError(f"x has size 0 along axis {axis}, expected elements to repeat")
         if max(begin, end) > 2**24:
             raise ShapeError(f"pads are {pairs}, expected less than {2**24} in mode {mode}")
-        places = arange(-begin, size + end)
-        if mode == "edge":
-            places = places.clip(0, size - 1)
-        elif mode == "wrap":
-            places %= size
-        else:
-            period = max(2 * (size - 1), 1)
-            places = numpy.abs((places + size - 1) % period - (size - 1)) if size > 1 else places * 0
-        short = mode != "wrap" and max(begin, end) < size and not isinstance(x, Known)
-        if short:
+        if not isinstance(x, Known) and (mode == "edge" or (mode == "reflect" and max(begin, end) < size)):
             pair = [0, 0] * (x.ndim - 1 - axis) + [begin, end]
             x = node.op("pad", x, pair, "replicate" if mode == "edge" else "reflect")
         else:
-            x = node.op("index_select", x, axis, Known(places))
+            x = node.op("index_select", x, axis, _padded_places(node, mode, begin, size, end))
     return x
+
+
+def _padded_places(node: Node, mode: str, begin: int, size: Any, end: int) -> Operand:
+    """Which element each place of a padded axis has."""
+    if mode == "wrap" and is_late(size) and min(begin, end) >= 0 and max(begin, end) <= size:
+        turns = [node.arange(size - begin, size), node.arange(0, size), node.arange(0, end)]
+        joined: Operand = node.op("concat", turns, 0)
+        return joined
+    size = int(size)
+    places = arange(-begin, size + end)
+    if mode == "edge":
+        return Known(places.clip(0, size - 1))
+    if mode == "wrap":
+        return Known(places % size)
+    period = max(2 * (size - 1), 1)
+    return Known(numpy.abs((places + size - 1) % period - (size - 1)) if size > 1 else places * 0)
 
 
 @converter("Pad", since=2)
@@ -354,9 +373,7 @@ def trilu(node: Node) -> Result:
     shift = int(node.number_at(1)) if node.has(1) else 0
     upper = node.integer("upper", 1)
     if is_late(x.shape[-2:]):
-        row = node.op("reshape", node.arange(0, x.shape[-2]), [x.shape[-2], 1])
-        distance = node.op("sub", node.arange(0, x.shape[-1]), row)
-        near = node.op("ge" if upper else "le", distance, Known(numpy.asarray(shift)))
+        near = node.op("ge" if upper else "le", node.diagonals(*x.shape[-2:]), Known(numpy.asarray(shift)))
         return node.op("where", near, x, node.scalar_like(0, x))
     rows, columns = arange(x.shape[-2])[:, None], arange(x.shape[-1])[None, :]
     room(x.shape[-2:], bool, "Trilu")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...sizes import Size
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
@@ -64,9 +65,14 @@ def _places(call: Call, sequence: Operand, values: Any, right: bool) -> Operand:
     beside = call.reshape(values, [*values.shape, 1])
     if sequence.ndim > 1:  # each row its own
         sequence = call.reshape(sequence, [*sequence.shape[:-1], 1, count])
-    places = call.graph.constant(np.arange(count, dtype=np.float32 if sequence.dtype in FLOATS else np.int64))
+    kind = "f32" if sequence.dtype in FLOATS else "s64"
+    if isinstance(count, Size):
+        places = call.graph.arange(0, count, dtype=kind)
+    else:
+        places = call.graph.constant(np.arange(count, dtype=np.float32 if kind == "f32" else np.int64))
+    behind = call.graph.number(count, kind)
     made = call.op(
-        "pointwise", [sequence, beside, places], f"y0 = x0 {'>' if right else '>='} x1 ? x2 : {count}",
+        "pointwise", [sequence, beside, places, behind], f"y0 = x0 {'>' if right else '>='} x1 ? x2 : x3",
         reductions="reduce_y0 min= y0", dim=[max(sequence.ndim, beside.ndim) - 1], dtype=call.dtype(),
     )  # fmt: skip
     return call.reshape(made, call.shape())

@@ -81,11 +81,16 @@ def diagonal(call: Call, x: Operand, offset: int = 0, dim1: int = 0, dim2: int =
     dim1, dim2 = dim1 % x.ndim, dim2 % x.ndim
     others, columns = [dim for dim in range(x.ndim) if dim not in (dim1, dim2)], x.shape[dim2]
     count = call.shape()[-1]
-    require(not isinstance(count, Size) and count > 0, "no elements, or sizes that calls decide")
+    require(count > 0, "no elements")
     inner = call.op("permute", x, [*others, dim1, dim2])
     flat = call.reshape(inner, [*[x.shape[dim] for dim in others], x.shape[dim1] * columns])
     first, step = (offset if offset >= 0 else -offset * columns), columns + 1
-    made: Operand = call.op("slice", flat, [first], [first + (count - 1) * step + 1], [len(others)], [step])
+    end = first + (count - 1) * step + 1
+    made: Operand
+    if isinstance(step, Size):
+        made = call.op("index_select", flat, len(others), call.graph.arange(first, end, step))
+    else:
+        made = call.op("slice", flat, [first], [end], [len(others)], [step])
     return made
 
 

@@ -1,0 +1,73 @@
+"""Ops that need the size of an axis: one graph serves any."""
+
+import numpy
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+import onnx.parser  # noqa: E402, F811
+import onnx.reference  # noqa: E402
+
+import pylayout as pl  # noqa: E402
+
+
+def parsed(nodes, kind="float"):
+    return onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        agraph (float[n, m] x) => ({kind}[k, l] y) {{ {nodes} }}"""
+    )
+
+
+def compiled(nodes, kind="float"):
+    """A plan that may not be made again for other sizes."""
+    plan = pl.compile(parsed(nodes, kind), device="cpu", tune="off")
+    plan._graph_for = None
+    return plan
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 6), (7, 2), (1, 1), (0, 3)])
+@pytest.mark.parametrize("k", [0, 2, -1])
+def test_diagonals(shape, k):
+    x = numpy.arange(1, 1 + numpy.prod(shape), dtype="float32").reshape(shape)
+    assert (compiled(f"y = EyeLike<k = {k}>(x)").run(x)[0] == numpy.eye(*shape, k)).all()
+    ones = compiled(f"y = EyeLike<k = {k}, dtype = 7>(x)", "int64").run(x)[0]
+    assert ones.dtype == numpy.int64 and (ones == numpy.eye(*shape, k)).all()
+    shift = f"k = Constant<value_int = {k}>()"
+    assert (compiled(f"{shift} y = Trilu(x, k)").run(x)[0] == numpy.triu(x, k)).all()
+    assert (compiled(f"{shift} y = Trilu<upper = 0>(x, k)").run(x)[0] == numpy.tril(x, k)).all()
+
+
+def ints(**values):
+    """Constants of integers, as nodes."""
+    texts = {name: str(value).replace("(", "[").replace(")", "]") for name, value in values.items()}
+    kinds = {name: "ints" if text.startswith("[") else "int" for name, text in texts.items()}
+    return " ".join(f"{name} = Constant<value_{kinds[name]} = {text}>()" for name, text in texts.items())
+
+
+LAST, FIRST = 2**62, -(2**62)
+NODES = {
+    "slice every second": ints(a=[0, 1], b=[LAST, LAST], c=[0, 1], d=[2, 3]) + " y = Slice(x, a, b, c, d)",
+    "slice within": ints(a=[1, -4], b=[-1, 4], c=[0, 1], d=[2, 2]) + " y = Slice(x, a, b, c, d)",
+    "slice turned": ints(a=[LAST, -1], b=[FIRST, FIRST], c=[0, 1], d=[-1, -1]) + " y = Slice(x, a, b, c, d)",
+    "slice back by two": ints(a=[-2, 3], b=[0, FIRST], c=[0, 1], d=[-2, -2]) + " y = Slice(x, a, b, c, d)",
+    "slice back before": ints(a=[-5, 1], b=[FIRST, -3], c=[0, 1], d=[-1, -1]) + " y = Slice(x, a, b, c, d)",
+    "pad reflect": ints(p=[0, 2, 0, 1]) + ' y = Pad<mode = "reflect">(x, p)',
+    "pad edge": ints(p=[1, 2, 9, 1]) + ' y = Pad<mode = "edge">(x, p)',
+    "pad wrap": ints(p=[1, 2, 0, 1]) + ' y = Pad<mode = "wrap">(x, p)',
+    "sums from behind": ints(a=1) + " y = CumSum<reverse = 1>(x, a)",
+    "sums before": ints(a=0) + " y = CumSum<reverse = 1, exclusive = 1>(x, a)",
+    "the last of the largest": " r = Round(x) p = ArgMax<axis = 1, select_last_index = 1>(r) y = Cast<to = 1>(p)",
+    "the place of the largest": "y = Hardmax<axis = 0>(x)",
+    "of each row": "i = ArgMax<axis = 1>(x) v = GatherND<batch_dims = 1>(x, i) " + ints(a=[1]) + " y = Unsqueeze(v, a)",
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_an_axis_of_any_size(name):
+    plan, exact = compiled(NODES[name]), onnx.reference.ReferenceEvaluator(parsed(NODES[name]))
+    for shape in ((5, 6), (8, 7), (3, 4)):
+        x = numpy.random.default_rng(len(name)).standard_normal(shape).astype("float32")
+        (wanted,) = exact.run(None, {"x": x})
+        (found,) = plan.run(x)
+        assert found.shape == wanted.shape
+        numpy.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
