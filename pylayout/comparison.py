@@ -44,7 +44,7 @@ class Settings:
 
     rounds: int = 15  # at most
     least_rounds: int = 3
-    seconds: float = 30.0  # for the rounds after the least
+    seconds: float = 12.0  # for the rounds after the least
     untimed_runs: int = 2  # at the beginning of a turn; after one MobileNetV2 still ran 5% slower than after two
     timed_runs: int = 2  # a turn, at least
     most_timed_runs: int = 10  # a turn: short runs get more of them,

@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the seeded weights (default 0)")
     parser.add_argument("--rounds", type=positive, default=15, metavar="N", help="at most N rounds (default 15)")
     parser.add_argument(
-        "--seconds", type=seconds, default=30.0, metavar="S", help="start no round after S seconds (default 30)"
+        "--seconds", type=seconds, default=12.0, metavar="S", help="start no round after S seconds (default 12)"
     )
     parser.set_defaults(run=run)
 
