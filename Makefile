@@ -59,10 +59,10 @@ test-candidates: tests
 	@$(PYTEST) -m slow $(CANDIDATES)
 # Python tests: large networks.
 test-networks: tests
-	@$(PYTEST) -m slow $(addprefix --ignore ,$(CANDIDATES) tests/test_real_sizes.py tests/torch)
+	@$(PYTEST) -m slow $(addprefix --ignore ,$(CANDIDATES) tests/test_real_sizes.py tests/pytorch)
 # Python tests: PyTorch's training loops, processes that train together, its networks under torch.compile.
 test-torch: tests
-	@$(PYTEST) -m slow tests/torch
+	@$(PYTEST) -m slow tests/pytorch
 # Python tests of many small kernels, which `test` has PoCL not optimise, with kernels as users have them.
 test-optimised: tests
 	@$(PYTEST) --optimised only -m "not slow and not exhaustive"

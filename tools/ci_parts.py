@@ -188,7 +188,7 @@ PARTS = (
     Part(
         "test-torch",
         "the slow tests of PyTorch: loops of training, processes that train together, networks under torch.compile",
-        ("src/dispatch", "src/graph", "pylayout/ocl", "pylayout/torch", "examples/train_*.py", "tests/torch"),
+        ("src/dispatch", "src/graph", "pylayout/ocl", "pylayout/torch", "examples/train_*.py", "tests/pytorch"),
     ),
     Part(
         "test-intel",

@@ -2,7 +2,7 @@
 
 python tools/torch_samples_page.py                    writes the page from pytorch-samples.json
 python tools/torch_samples_page.py --check            fails if it is not current
-python tools/torch_samples_page.py --collect FOLDER   keeps what ocl_opinfo.py and ocl_modules.py of tests/torch wrote
+python tools/torch_samples_page.py --collect FOLDER   keeps what ocl_opinfo.py and ocl_modules.py of tests/pytorch wrote
 """
 
 import json
@@ -17,11 +17,11 @@ DATA, PAGE = FOLDER / "pytorch-samples.json", FOLDER / "pytorch-samples.md"
 
 # By part: title, and the command that gives it.
 PARTS = {
-    "ops": ("Ops", "tests/torch/ocl_opinfo.py --samples 1"),
-    "gradients": ("Gradients of ops", "tests/torch/ocl_opinfo.py --samples 1 --gradients"),
-    "modules_f32": ("Modules, float32", "tests/torch/ocl_modules.py"),
-    "modules_f16": ("Modules, float16", "tests/torch/ocl_modules.py --dtype float16"),
-    "modules_bf16": ("Modules, bfloat16", "tests/torch/ocl_modules.py --dtype bfloat16"),
+    "ops": ("Ops", "tests/pytorch/ocl_opinfo.py --samples 1"),
+    "gradients": ("Gradients of ops", "tests/pytorch/ocl_opinfo.py --samples 1 --gradients"),
+    "modules_f32": ("Modules, float32", "tests/pytorch/ocl_modules.py"),
+    "modules_f16": ("Modules, float16", "tests/pytorch/ocl_modules.py --dtype float16"),
+    "modules_bf16": ("Modules, bfloat16", "tests/pytorch/ocl_modules.py --dtype bfloat16"),
 }
 
 HEAD = """# PyTorch's samples on the device `ocl`

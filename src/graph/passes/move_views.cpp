@@ -251,7 +251,7 @@ void turn_product(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, "matmul", attributes, {inputs[1], inputs[0]}, name);
 }
 
-// Factors whose last two dimensions are exchanged are read turned.
+// Factors whose last two dimensions are exchanged are read turned; not rows that weights multiply, for linear.
 void read_turned(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const Op op = rewriter.op(index);
@@ -260,6 +260,7 @@ void read_turned(Rewriter& rewriter, size_t index) {
   bool any = false;
   for (size_t k : {0, 1}) {
     const int made = rewriter.maker(inputs[k]);
+    if (k == 0 && rewriter.is_given(inputs[1])) continue;
     if (made < 0 || !is_permute(rewriter.node(size_t(made)))) continue;
     std::vector<int64_t> dims = rewriter.op(size_t(made)).attributes[attr::dims];
     const size_t rank = dims.size();

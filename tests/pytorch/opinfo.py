@@ -1,6 +1,6 @@
 """PyTorch's own samples of its ops (`op_db`), run through torch.compile(backend="pylayout") and in eager mode.
 
-python tests/torch/opinfo.py [--gradients] [--dtype float32] [--samples 6] [NAME ...]     prints what is wrong
+python tests/pytorch/opinfo.py [--gradients] [--dtype float32] [--samples 6] [NAME ...]     prints what is wrong
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PyTorch's own samples of modules (`module_db`) and optimizers (`optim_db`) on ocl, held against the CPU.
 
-python tests/torch/ocl_modules.py [--optimizers] [--dtype float16] [--list] [--json FILE] [--shard 0/4] [NAME ...]
+python tests/pytorch/ocl_modules.py [--optimizers] [--dtype float16] [--list] [--json FILE] [--shard 0/4] [NAME ...]
 
 prints what is wrong; with --list also which ran on the device alone, and which ops of the others ran on the CPU.
 """

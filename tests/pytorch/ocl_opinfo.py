@@ -1,6 +1,6 @@
 """PyTorch's own samples of its ops (`op_db`) on the device ocl, held against the CPU.
 
-python tests/torch/ocl_opinfo.py [--gradients] [--dtype float32] [--samples 4] [--list] [--json FILE] [NAME ...]
+python tests/pytorch/ocl_opinfo.py [--gradients] [--dtype float32] [--samples 4] [--list] [--json FILE] [NAME ...]
 
 prints what is wrong; with --list also which ops ran on the device alone, and which ops of the others ran on the CPU.
 """
