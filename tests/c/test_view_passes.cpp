@@ -329,9 +329,9 @@ TEST("move_views") {
        "matmul", "matmul");
   both(graph_of([](Builder& b) {
          const ValueId x = b.add("permute", {b.input({2, 7, 5})}, "dims=[0,2,1]");
-         return b.add("matmul", {x, b.input({2, 5, 3})}, "transpose_a=true");
+         return b.add("matmul", {x, b.add("relu", {b.input({2, 7, 3})})});
        }),
-       "matmul", "matmul");
+       "relu matmul", "relu matmul");
   both(graph_of([](Builder& b) {
          const ValueId x = b.add("relu", {b.input({7, 5})}), y = b.add("abs", {b.input({7, 3})});
          return b.add("permute", {b.add("matmul", {x, y}, "transpose_a=true")}, "dims=[1,0]");

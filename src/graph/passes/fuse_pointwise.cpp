@@ -204,28 +204,29 @@ bool take_in(Rewriter& rewriter, size_t index, bool tables) {
 
 Pass fuse_pointwise(Device* device) {
   const bool tables = device && device->traits().threads;
-  return {"fuse_pointwise",
-          "Joins elementwise ops that follow each other into one `pointwise` op, if nothing else uses what is between "
-          "them, or that is a dequantised tensor, and all have one shape.  Exact in f32 but for the functions' own "
-          "rounding; in narrower dtypes one "
-          "rounding less for each op that is taken in.  A cast to a narrower dtype is not taken in: it rounds.  On the "
-          "CPU, a slow function of one tensor of 8 bits does not take in what makes that: it is a table of 256 results.",
-          [tables](Graph& graph, Context&) {
-            const auto run = [&](bool slow_ones) {
-              return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-                if (slow_ones) {
-                  const auto element = element_of(rewriter, index);
-                  if (!element || !is_slow(*element)) return;
-                }
-                while (take_in(rewriter, index, tables)) {
-                }
-              });
-            };
-            // Slow functions of dequantised tensors are tables before those take in what makes the bytes.
-            const int first = tables ? run(true) : 0;
-            if (first > 0) graph.tidy();
-            return first + run(false);
-          }};
+  return {
+      "fuse_pointwise",
+      "Joins elementwise ops that follow each other into one `pointwise` op, if nothing else uses what is between "
+      "them, or that is a dequantised tensor, and all have one shape.  Exact in f32 but for the functions' own "
+      "rounding; in narrower dtypes one "
+      "rounding less for each op that is taken in.  A cast to a narrower dtype is not taken in: it rounds.  On the "
+      "CPU, a slow function of one tensor of 8 bits does not take in what makes that: it is a table of 256 results.",
+      [tables](Graph& graph, Context&) {
+        const auto run = [&](bool slow_ones) {
+          return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+            if (slow_ones) {
+              const auto element = element_of(rewriter, index);
+              if (!element || !is_slow(*element)) return;
+            }
+            while (take_in(rewriter, index, tables)) {
+            }
+          });
+        };
+        // Slow functions of dequantised tensors are tables before those take in what makes the bytes.
+        const int first = tables ? run(true) : 0;
+        if (first > 0) graph.tidy();
+        return first + run(false);
+      }};
 }
 
 }  // namespace pl::passes

@@ -78,8 +78,7 @@ void centre_weights(Rewriter& rewriter, Context& context, IntegerProduct& produc
   const ValueId zero = product.weight_zero;
   const std::string name = rewriter.graph().value(product.weight).name;
   if (rewriter.is_constant(product.weight) && (zero == kNoValue || rewriter.is_constant(zero))) {
-    const std::vector<double> zeros =
-        zero == kNoValue ? std::vector<double>{0} : numbers_of(rewriter.constant(zero));
+    const std::vector<double> zeros = zero == kNoValue ? std::vector<double>{0} : numbers_of(rewriter.constant(zero));
     const bool none = std::all_of(zeros.begin(), zeros.end(), [](double value) { return value == 0; });
     if (none && dtype == DType::s8) {
       product.weight_zero = kNoValue;
@@ -94,9 +93,9 @@ void centre_weights(Rewriter& rewriter, Context& context, IntegerProduct& produc
   }
   if (dtype == DType::s8) return;
   product.weight = as_signed(rewriter, context, product.weight, before, name + ".signed");
-  product.weight_zero =
-      zero == kNoValue ? rewriter.add_constant(name + ".zero", tensor_of(context, DType::s8, {}, {-128}))
-                       : as_signed(rewriter, context, zero, before, name + ".zero");
+  product.weight_zero = zero == kNoValue
+                            ? rewriter.add_constant(name + ".zero", tensor_of(context, DType::s8, {}, {-128}))
+                            : as_signed(rewriter, context, zero, before, name + ".zero");
 }
 
 bool needs_sums_of_x(const Rewriter& rewriter, const IntegerProduct& product) {
@@ -119,8 +118,7 @@ IntegerProduct sums_of_x(Rewriter& rewriter, Context& context, const IntegerProd
   IntegerProduct made = without_weight_zero(product);
   made.bias = kNoValue;
   const std::string name = rewriter.graph().value(product.weight).name;
-  if (made.scaled())
-    made.weight_scale = rewriter.add_constant(name + ".one", tensor_of(context, DType::f32, {}, {1}));
+  if (made.scaled()) made.weight_scale = rewriter.add_constant(name + ".one", tensor_of(context, DType::f32, {}, {1}));
   Dims shape = rewriter.shape(product.weight);
   if (product.conv)
     shape[0] = product.groups;

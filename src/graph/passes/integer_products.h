@@ -31,7 +31,7 @@ struct IntegerProduct {
   std::vector<ValueId> inputs() const;
 };
 
-IntegerProduct integer_product(Rewriter& rewriter, size_t index);  // of a node that is one
+IntegerProduct integer_product(Rewriter& rewriter, size_t index);   // of a node that is one
 Op op_of(const Rewriter& rewriter, const IntegerProduct& product);  // with weights of s8
 
 // Makes weights s8: of u8, 128 is taken off weights and zero points, and constants take their zero points off where

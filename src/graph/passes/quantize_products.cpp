@@ -157,8 +157,8 @@ void quantize_product_at(Rewriter& rewriter, size_t index, Context& context, Dev
   auto product = chain ? integer_product_of(rewriter, *chain) : std::nullopt;
   if (!product) return;
   product->y_scale = to->scale, product->y_zero = to->zero;
-  const double apart = cost_of_reals(rewriter, chain->product.index, context, device) +
-                       cost_of(context, device, rewriter.op(index));
+  const double apart =
+      cost_of_reals(rewriter, chain->product.index, context, device) + cost_of(context, device, rewriter.op(index));
   rewrite_where_cheaper(rewriter, index, *product, rewriter.desc(root.outputs[0]).dtype, apart,
                         rewriter.node(chain->product.index).name, context, device);
 }

@@ -9,7 +9,7 @@
 namespace pl::passes {
 namespace {
 
-int channel_axis(const IntegerProduct& product, int rank) { return product.conv ? 1 : rank - 1; }
+int axis_of_channels(const IntegerProduct& product, int rank) { return product.conv ? 1 : rank - 1; }
 
 // Whether a value holds one number, or one for each channel of a result of this shape.
 bool is_by_channel(const Dims& given, const Dims& shape, int axis) {
@@ -32,7 +32,7 @@ void scale_at(Rewriter& rewriter, size_t index, Context& context, Device& device
     const Dims &shape = rewriter.shape(root.outputs[0]), &given = rewriter.shape(factor);
     const bool same = shape == rewriter.shape(rewriter.node(size_t(made)).outputs[0]);
     if (product.scaled() || !same || rewriter.desc(factor).dtype != DType::f32 ||
-        !is_by_channel(given, shape, channel_axis(product, shape.size())))
+        !is_by_channel(given, shape, axis_of_channels(product, shape.size())))
       continue;
     const Op sums = op_of(rewriter, product);
     const int64_t count = rewriter.desc(factor).elements();
@@ -63,7 +63,7 @@ void add_bias_at(Rewriter& rewriter, size_t index, Context& context) {
     IntegerProduct product = integer_product(rewriter, size_t(made));
     const Dims& shape = rewriter.shape(root.outputs[0]);
     if (product.dtype != DType::f32 || product.bias != kNoValue || rewriter.has_post_ops(size_t(made))) continue;
-    const auto bias = along_axis(rewriter, rewriter.input(root, 1 - k), shape, channel_axis(product, shape.size()));
+    const auto bias = along_axis(rewriter, rewriter.input(root, 1 - k), shape, axis_of_channels(product, shape.size()));
     if (!bias) continue;
     const std::string name = rewriter.node(size_t(made)).name;
     const TensorRef each = tensor_of(context, DType::f32, {int64_t(bias->size())}, *bias);
@@ -94,9 +94,8 @@ Pass scale_products(Device* device) {
           "form that kernels take: s8, their zero points in the weights or applied to the sums of x.  Sums are exact.",
           [device](Graph& graph, Context& context) {
             if (!device) return 0;
-            int changes = sweep(graph, [&](Rewriter& rewriter, size_t index) {
-              scale_at(rewriter, index, context, *device);
-            });
+            int changes =
+                sweep(graph, [&](Rewriter& rewriter, size_t index) { scale_at(rewriter, index, context, *device); });
             graph.tidy();
             changes += sweep(graph, [&](Rewriter& rewriter, size_t index) { add_bias_at(rewriter, index, context); });
             graph.tidy();
