@@ -21,6 +21,11 @@ using Unaligned = float __attribute__((vector_size(PL_CONV_WIDTH * 4), aligned(4
 alignas(64) constexpr float kZeros[kWidth] = {};  // what lies beside the image
 
 #define PL_ALWAYS inline __attribute__((always_inline))
+#ifdef __clang__
+#define PL_ONE_COPY __attribute__((noinline))
+#else
+#define PL_ONE_COPY __attribute__((noinline, noclone))
+#endif
 
 PL_ALWAYS Vec load(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
 PL_ALWAYS void store(float* p, const Vec& v) { *reinterpret_cast<Unaligned*>(p) = v; }
@@ -129,8 +134,7 @@ PL_ALWAYS void each_run(const Result& result, float* y, int64_t pixels, int vect
 }
 
 // Functions that need more than a few instructions, on what was stored just now.
-__attribute__((noinline, noclone)) void activate(const Result& result, float* y, int64_t pixels, int vectors,
-                                                 int part) {
+PL_ONE_COPY void activate(const Result& result, float* y, int64_t pixels, int vectors, int part) {
   const Finish& finish = result.ending.finish;
   if (finish.kind == Finish::Kind::hardswish) {
     each_stored<Hardswish>(result, y, pixels, vectors, part);
@@ -143,7 +147,7 @@ __attribute__((noinline, noclone)) void activate(const Result& result, float* y,
 }
 
 // The post-ops behind that.
-__attribute__((noinline, noclone)) void go_on(const Result& result, float* y, int64_t pixels, int vectors, int part) {
+PL_ONE_COPY void go_on(const Result& result, float* y, int64_t pixels, int vectors, int part) {
   for (int i = 0; i < result.ending.further_count; ++i) {
     const Further& step = result.ending.further[i];
     each_run(result, y, pixels, vectors, part, [&](float* to, int64_t n) {

@@ -60,7 +60,7 @@ struct Maximum {
     return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
   }
   static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return (a != a) | (a >= b) ? a : b; }
+  static PL_INLINE T join(T a, T b) { return ((a != a) | (a >= b)) ? a : b; }
 };
 template <class T>
 struct Minimum {
@@ -69,7 +69,7 @@ struct Minimum {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
   static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return (a != a) | (a <= b) ? a : b; }
+  static PL_INLINE T join(T a, T b) { return ((a != a) | (a <= b)) ? a : b; }
 };
 
 // The contributions of n neighbours, n at most kChunk, in lanes.

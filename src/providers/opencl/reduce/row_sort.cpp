@@ -18,7 +18,7 @@ constexpr int64_t kMost = int64_t(1) << 31;  // what kernels count in 32 bits
 }  // namespace
 
 RowSort::RowSort(DType dtype, int64_t rows, int64_t size, int64_t k, bool largest)
-    : dtype_(dtype), rows_(rows), size_(size), k_(k), largest_(largest), key_bytes_(dtype == DType::s64 ? 16 : 8) {
+    : rows_(rows), size_(size), k_(k), largest_(largest), key_bytes_(dtype == DType::s64 ? 16 : 8) {
   while (tile_ < size && tile_ * kGrowth * key_bytes_ <= kTileBytes) tile_ *= kGrowth;
   tiles_ = {(size + tile_ - 1) / tile_, std::min(k, tile_)};
 }

@@ -36,7 +36,6 @@ class RowSort {
   KernelSource source(const char* file, const Addressing& src, const Results* results) const;
   int64_t add_steps(KernelList& kernels, OpenclDevice& device, const Addressing& src, const Results* results) const;
 
-  DType dtype_;
   int64_t rows_, size_, k_;
   bool largest_;
   int64_t key_bytes_, tile_ = 8;
