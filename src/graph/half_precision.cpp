@@ -209,18 +209,19 @@ std::vector<bool> exact_nodes(const Graph& graph) {
       if (to_product && id != kNoValue) before_product[size_t(id)] = true;
   }
   std::vector<bool> follows(graph.values().size(), false);  // from a product of the backward pass
-  std::vector<bool> half(graph.values().size(),
-                         false);  // made by the forward pass in half precision, or a view of such
+  // Made by the forward pass in half precision, or a view of such.
+  std::vector<bool> half(graph.values().size(), false);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(i);
     if (phases[i] == Phase::update) exact[i] = true;
     if (phases[i] == Phase::forward)
       for (ValueId id : node.outputs) half[size_t(id)] = !exact[i];
     if (phases[i] != Phase::backward) continue;
-    const auto is_narrow = [&](ValueId id) {
-      return half[size_t(id)] || (graph.value(id).node < 0 && before_product[size_t(node.outputs[0])]);
-    };
-    const bool views = node.schema->view && is_narrow(node.inputs[0]);
+    bool views = false;
+    if (node.schema->view) {
+      const ValueId x = node.inputs[0];
+      views = half[size_t(x)] || (graph.value(x).node < 0 && before_product[size_t(node.outputs[0])]);
+    }
     bool from_product = node.schema->products;
     for (ValueId id : node.inputs) from_product = from_product || (id != kNoValue && follows[size_t(id)]);
     exact[i] = exact[i] || !(from_product || views);

@@ -12,8 +12,8 @@ class Context;
 // running statistics are constants becomes batch_norm_training, and those become states that follow the batch's by
 // `momentum`.
 //
-// Attention, activations and norms that are spelled out become one op each (training_passes()) where no axis is named:
-// passes know one size of each axis only.
+// Attention, activations and norms that are spelled out become one op each, products with parameters linear ops, and
+// views of rows move behind them (training_passes()), where no axis is named: passes know one size of each axis only.
 Graph trainable(const Graph& graph, double momentum, Context& context);
 
 }  // namespace pl

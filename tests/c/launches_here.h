@@ -30,13 +30,18 @@ class LaunchesHere {
   int before_;
 };
 
-// Leaves the launches of a kernel to the device's thread; how many were not left.
-inline int run_later(opencl::OpenclDevice& device, Kernel& kernel, KernelArguments arguments) {
+// Leaves the launches of a kernel to the device's thread, where it has one; how many were not left.
+inline int run_later(Device& device, Kernel& kernel, KernelArguments arguments) {
+  opencl::OpenclDevice* const own = opencl::as_opencl(device);
+  if (!own) {
+    kernel.run(arguments);
+    return 0;
+  }
   arguments.later = true;
-  device.submit(true);
-  const LaunchesHere here(device);
+  own->submit(true);
+  const LaunchesHere here(*own);
   kernel.run(arguments);
-  device.submit(false);
+  own->submit(false);
   return here.so_far();
 }
 

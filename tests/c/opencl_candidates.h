@@ -245,11 +245,10 @@ class Candidates {
     for (int repeat = 0; repeat < 2; ++repeat) {
       const std::vector<unsigned char> poison(guarded, static_cast<unsigned char>(repeat ? 0x7f : 0xff));
       device.write(*dst, 0, poison.data(), guarded);
-      opencl::OpenclDevice* const own = repeat ? opencl::as_opencl(device) : nullptr;
       const KernelArguments arguments{in.data(), &target, workspace.get()};
-      if (!own)
+      if (!repeat)
         kernel->run(arguments);
-      else if (const int here = run_later(*own, *kernel, arguments))
+      else if (const int here = run_later(device, *kernel, arguments))
         give_up(concat(here, " launches were not left to the device's thread"));
       device.read(*dst, 0, result.data(), guarded);
       for (size_t i = size; i < guarded; ++i)

@@ -131,12 +131,8 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
         kernel = candidate.prepare();
         const KernelArguments arguments{in.data(), out.data(), workspace.get()};
         kernel->run(arguments);
-        if (opencl::OpenclDevice* const own = opencl::as_opencl(*target.device)) {
-          const int here = testing::run_later(*own, *kernel, arguments);
-          require(here == 0, Code::internal, here, " launches were not left to the device's thread");
-        } else {
-          kernel->run(arguments);
-        }
+        const int here = testing::run_later(*target.device, *kernel, arguments);
+        require(here == 0, Code::internal, here, " launches were not left to the device's thread");
         check_end_later(*target.device, *kernel, candidate, in, out, workspace.get(), what);
       } catch (const Error& error) {
         std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());

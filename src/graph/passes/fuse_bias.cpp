@@ -4,44 +4,24 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
-#include "ops/view.h"
 
 namespace pl::passes {
 namespace {
 
-// matmul(a, constant matrix) is linear with the matrix transposed, as a view: the data is shared.
-void as_linear(Rewriter& rewriter, size_t index) {
+// matmul(a, matrix) is linear with the matrix turned, of constant matrices or of parameters.
+void as_linear(Rewriter& rewriter, size_t index, bool of_parameters) {
   const Node& node = rewriter.node(index);
   const ValueId b = rewriter.input(node, 1);
-  if (!rewriter.is_constant(b) || rewriter.shape(b).size() != 2) return;
+  const bool takes =
+      of_parameters ? rewriter.is_parameter(b) && rewriter.shape(node.outputs[0]).size() >= 2 : rewriter.is_constant(b);
+  if (!takes || rewriter.shape(b).size() != 2) return;
   const Op op = rewriter.op(index);
   if (op.attributes[attr::transpose_a]) return;
   Attributes attributes;
   set_post_ops(attributes, rewriter.post_ops(index));
   std::vector<ValueId> inputs = rewriter.inputs(node);
-  if (!op.attributes[attr::transpose_b]) {
-    const Tensor& matrix = rewriter.constant(b);
-    const TensorRef weight = std::make_shared<Tensor>(view_permuted(matrix.desc(), {1, 0}), matrix.buffer());
-    inputs[kWeight] = rewriter.add_constant(rewriter.graph().value(b).name + ".transposed", weight);
-  }
+  if (!op.attributes[attr::transpose_b]) inputs[kWeight] = turned_matrix(rewriter, index, b);
   rewriter.rewrite(index, "linear", attributes, inputs);
-}
-
-// matmul(a, parameter) is linear with the parameter transposed.
-void parameter_as_linear(Rewriter& rewriter, size_t index) {
-  const Node& node = rewriter.node(index);
-  const ValueId b = rewriter.input(node, 1);
-  if (!rewriter.is_parameter(b) || rewriter.shape(b).size() != 2 || rewriter.shape(node.outputs[0]).size() < 2) return;
-  const Op op = rewriter.op(index);
-  if (op.attributes[attr::transpose_a]) return;
-  Attributes attributes;
-  set_post_ops(attributes, rewriter.post_ops(index));
-  const std::string name = node.name;
-  std::vector<ValueId> inputs = rewriter.inputs(node);
-  if (!op.attributes[attr::transpose_b])
-    inputs[kWeight] =
-        rewriter.insert(index, "permute", Attributes{{attr::dims, std::vector<int64_t>{1, 0}}}, {b}, name + ".weight");
-  rewriter.rewrite(index, "linear", attributes, inputs, name);
 }
 
 // product + constant, constant + product, product - constant.
@@ -89,7 +69,7 @@ void add_parameter(Rewriter& rewriter, size_t index) {
 
 int run_fuse_bias(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (is_matrix_product(rewriter.node(index))) return as_linear(rewriter, index);
+    if (is_matrix_product(rewriter.node(index))) return as_linear(rewriter, index, false);
     add_bias(rewriter, context, index);
     add_parameter(rewriter, index);
   });
@@ -97,7 +77,7 @@ int run_fuse_bias(Graph& graph, Context& context) {
 
 int run_fuse_parameters(Graph& graph, Context&) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (is_matrix_product(rewriter.node(index))) return parameter_as_linear(rewriter, index);
+    if (is_matrix_product(rewriter.node(index))) return as_linear(rewriter, index, true);
     add_parameter(rewriter, index);
   });
 }

@@ -11,10 +11,10 @@ Pass fold_constants();
 Pass fold_pad();
 Pass fold_scale();
 Pass fuse_bias();
-Pass fuse_parameters();
 Pass fuse_interleave();
 Pass fuse_longer_post_ops(Device* device);  // null: for its name alone
 Pass fuse_norm_limits();
+Pass fuse_parameters();
 Pass fuse_pointwise(Device* device);  // null: for its name, and for a device without tables
 Pass fuse_post_ops();
 Pass fuse_squeeze_excite();

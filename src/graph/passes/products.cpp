@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/passes/constants.h"
+#include "ops/view.h"
 
 namespace pl::passes {
 namespace {
@@ -59,6 +60,14 @@ std::optional<Product> product_of(Rewriter& rewriter, size_t index) {
   product.output_channels = y[product.output_axis];
   product.input_channels = x[product.input_axis];
   return product;
+}
+
+ValueId turned_matrix(Rewriter& rewriter, size_t before, ValueId matrix) {
+  const std::string name = rewriter.graph().value(matrix).name + ".transposed";
+  if (!rewriter.is_constant(matrix))
+    return rewriter.insert(before, "permute", Attributes{{attr::dims, std::vector<int64_t>{1, 0}}}, {matrix}, name);
+  const Tensor& old = rewriter.constant(matrix);
+  return rewriter.add_constant(name, std::make_shared<Tensor>(view_permuted(old.desc(), {1, 0}), old.buffer()));
 }
 
 std::optional<PostOp> free_operand(const Rewriter& rewriter, size_t index, PostOp::Kind kind) {

@@ -29,6 +29,9 @@ inline constexpr size_t kWeight = 1, kBias = 2;  // inputs of all of them
 
 std::optional<Product> product_of(Rewriter& rewriter, size_t index);
 
+// The matrix with its dimensions exchanged: of a constant a view of its data, else what an op before node `before` makes.
+ValueId turned_matrix(Rewriter& rewriter, size_t before, ValueId matrix);
+
 // The step that reads one more input of the result's shape, if the product takes one: add(residual).
 std::optional<PostOp> free_operand(const Rewriter& rewriter, size_t index, PostOp::Kind kind);
 

@@ -6,7 +6,6 @@
 #include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 #include "graph/passes/quantization.h"
-#include "ops/view.h"
 
 namespace pl::passes {
 namespace {
@@ -80,12 +79,6 @@ bool transposes(const Op& op, const Key<bool>& key) {
   return takes_attribute(*op.schema, key) && bool(op.attributes[key]);
 }
 
-ValueId transposed(Rewriter& rewriter, ValueId matrix) {
-  const Tensor& old = rewriter.constant(matrix);
-  return rewriter.add_constant(rewriter.graph().value(matrix).name + ".transposed",
-                               std::make_shared<Tensor>(view_permuted(old.desc(), {1, 0}), old.buffer()));
-}
-
 // The chain as a product of the integers that its tensors are made of, its result real.
 std::optional<IntegerProduct> integer_product_of(Rewriter& rewriter, const Chain& chain) {
   const Product& product = chain.product;
@@ -103,7 +96,7 @@ std::optional<IntegerProduct> integer_product_of(Rewriter& rewriter, const Chain
   if (!weights || (rank < 2)) return std::nullopt;
   const bool constant = rewriter.is_constant(weights->integers);
   if (constant ? turn && rank != 2 : conv || turn) return std::nullopt;
-  if (turn) weights->integers = transposed(rewriter, weights->integers);
+  if (turn) weights->integers = turned_matrix(rewriter, product.index, weights->integers);
 
   IntegerProduct made;
   made.conv = conv;

@@ -25,8 +25,6 @@ constexpr int64_t kTilesOfThread = 4;
 constexpr int64_t kMostChannels = std::size(ConvKernels{}.column_vectors) - 1;  // of a tile of columns
 constexpr double kCyclesOfNanosecond = 4;                                       // as conv_pointwise.cpp counts them
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // The multiply-adds of all tiles and what they cost besides, in cycles of a core with two vector units.
 struct DirectCycles {
   double products = 0, all = 0;
@@ -38,17 +36,17 @@ struct DirectCycles {
   }
   static DirectCycles of_channels(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns,
                                   int64_t channels) {
-    const int64_t vectors = divide_up(channels, kernels.width);
-    const int64_t groups = divide_up(vectors, kernels.tile_vectors), v = divide_up(vectors, groups);
-    const int64_t pieces = divide_up(columns, kernels.tile_pixels[v]), p = divide_up(columns, pieces);
+    const int64_t vectors = divided_up(channels, kernels.width);
+    const int64_t groups = divided_up(vectors, kernels.tile_vectors), v = divided_up(vectors, groups);
+    const int64_t pieces = divided_up(columns, kernels.tile_pixels[v]), p = divided_up(columns, pieces);
     return tiles(rows * double(pieces * groups), taps, p, v, p + v + 1);
   }
   // Most vectors of columns lie across two lines of the cache, which takes two loads.
   static DirectCycles of_columns(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns,
                                  int64_t channels) {
-    const int64_t groups = divide_up(channels, kMostChannels), p = divide_up(channels, groups);
-    const int64_t vectors = divide_up(columns, kernels.width);
-    const int64_t pieces = divide_up(vectors, kernels.column_vectors[p]), v = divide_up(vectors, pieces);
+    const int64_t groups = divided_up(channels, kMostChannels), p = divided_up(channels, groups);
+    const int64_t vectors = divided_up(columns, kernels.width);
+    const int64_t pieces = divided_up(vectors, kernels.column_vectors[p]), v = divided_up(vectors, pieces);
     return tiles(rows * double(pieces * groups), taps, p, v, p + 2 * v + 1);
   }
 };
@@ -70,22 +68,22 @@ struct DirectBody {
 
   // A thread's copy; what is read behind the last row belongs to it.
   int64_t copied_floats() const { return plane * channels + kernels->width; }
-  int64_t most_rows() const { return divide_up(rows.out, row_tiles); }
-  int64_t most_columns() const { return divide_up(columns.out, column_tiles); }
+  int64_t most_rows() const { return divided_up(rows.out, row_tiles); }
+  int64_t most_columns() const { return divided_up(columns.out, column_tiles); }
   static int64_t reached(const Window& window, int64_t out) { return (out - 1) * window.stride + window.reach(); }
 
   // How the result is cut.
   void divide(int processors) {
     // As many columns as make the least of what neighbouring tiles both copy.
     const auto most_fit = [&](int64_t tiles) {
-      const int64_t row_bytes = 4 * channels * reached(columns, divide_up(columns.out, tiles));
+      const int64_t row_bytes = 4 * channels * reached(columns, divided_up(columns.out, tiles));
       const int64_t fit = std::max<int64_t>(kPlaneBytes / row_bytes - rows.reach(), 0) / rows.stride + 1;
       return std::min(fit, rows.out);
     };
     double least = std::numeric_limits<double>::infinity();
     for (int64_t tiles = 1; tiles == 1 || columns.out / tiles >= kFewColumns; ++tiles) {
-      const int64_t down = divide_up(rows.out, most_fit(tiles)), height = divide_up(rows.out, down);
-      const int64_t width = divide_up(columns.out, tiles);
+      const int64_t down = divided_up(rows.out, most_fit(tiles)), height = divided_up(rows.out, down);
+      const int64_t width = divided_up(columns.out, tiles);
       const double copied = double(down * reached(rows, height)) * double(tiles * reached(columns, width));
       if (copied < least) least = copied, row_tiles = down, column_tiles = tiles;
     }
@@ -94,13 +92,13 @@ struct DirectBody {
     const auto uneven = [&] { return count() < processors * kTilesOfThread && count() % processors != 0; };
     while (uneven() && row_tiles < rows.out) ++row_tiles;
     while (uneven() && columns.out / (column_tiles + 1) >= kFewColumns) ++column_tiles;
-    if (count() < processors) output_parts = std::min(outputs, divide_up(processors, count()));
+    if (count() < processors) output_parts = std::min(outputs, divided_up(processors, count()));
     threads = int(std::min<int64_t>(processors, count() * output_parts));
   }
 
   void place_taps() {
-    run = divide_up(reached(columns, most_columns()), columns.stride);
-    plane_row = divide_up(run * columns.stride, 16) * 16;
+    run = divided_up(reached(columns, most_columns()), columns.stride);
+    plane_row = divided_up(run * columns.stride, 16) * 16;
     // An odd number of lines: the planes would otherwise compete for the same sets of the first-level cache.
     plane = (plane_row * reached(rows, most_rows()) / 16 | 1) * 16;
     for (int64_t i = 0; i < channels; ++i)
@@ -118,10 +116,10 @@ struct DirectBody {
     static const TransposeRun transpose = transposer(4);
     for (int64_t phase = 0; phase < columns.stride; ++phase, to += run) {
       // Places [begin, end) of the run lie in the image.
-      const int64_t places = divide_up(width - phase, columns.stride), start = first + phase;
-      const int64_t begin = std::clamp<int64_t>(divide_up(std::max<int64_t>(-start, 0), columns.stride), 0, places);
+      const int64_t places = divided_up(width - phase, columns.stride), start = first + phase;
+      const int64_t begin = std::clamp<int64_t>(divided_up(std::max<int64_t>(-start, 0), columns.stride), 0, places);
       const int64_t end =
-          std::clamp<int64_t>(divide_up(std::max<int64_t>(columns.in - start, 0), columns.stride), begin, places);
+          std::clamp<int64_t>(divided_up(std::max<int64_t>(columns.in - start, 0), columns.stride), begin, places);
       for (int64_t i = 0; i < count; ++i) {
         std::fill(to + i * plane, to + i * plane + begin, 0.0f);
         std::fill(to + i * plane + end, to + i * plane + places, 0.0f);
@@ -203,7 +201,7 @@ DirectBody direct_body(const Op& op, const ConvKernels& kernels, const TensorDes
   const Window &rows = body.rows, &columns = body.columns;
   const int64_t outputs = y.shape[1];
   body.images = x.shape[0], body.channels = x.shape[1];
-  body.outputs = body.by_columns ? outputs : divide_up(outputs, kernels.width);
+  body.outputs = body.by_columns ? outputs : divided_up(outputs, kernels.width);
   const Strides strides = Strides::of(x, kernels.width);
   body.x_image = strides.image, body.x_row = strides.row, body.x_pixel = strides.pixel;
   body.block = x.layout.is_blocked() ? kernels.width : body.channels;
@@ -266,7 +264,7 @@ void list_direct(const Op& op, CandidateList& out) {
       // What the lanes beyond the last channel, or column, and the ends of tiles leave.
       const int64_t lanes = body.by_columns ? columns.out : outputs;
       const double efficiency =
-          0.85 * body.cycles.products / body.cycles.all * double(lanes) / double(divide_up(lanes, width) * width);
+          0.85 * body.cycles.products / body.cycles.all * double(lanes) / double(divided_up(lanes, width) * width);
       add_candidate(out, concat(body.by_columns ? "direct_columns:" : "direct:", (*kernels)->isa), Quality::fast, descs,
                     {y}, [body = std::move(body)] { return body; });
       Candidate& candidate = out.candidates.back();

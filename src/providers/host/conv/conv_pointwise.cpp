@@ -6,7 +6,7 @@
 namespace pl::host {
 namespace {
 
-// PointwiseCycles of a core, as the choice of tiles and of how to divide the work counts them.  The constants are of a Zen 5
+// Cycles of a core, as the choice of tiles and of how to divide the work counts them.  The constants are of a Zen 5
 // (bench/layers.py); on other processors they order the choices no worse.
 struct PointwiseCycles {
   static constexpr double kPerNanosecond = 4;

@@ -14,8 +14,6 @@ constexpr int64_t kGroupsOfUnit = 8;  // enough to keep loads on their way while
 constexpr int64_t kLeastRows = 4;     // of a work-item, so that joining is the smaller part
 constexpr int64_t kMostRows = 2048;   // of a work-item, whose sums' errors grow with them
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 int64_t power_from(int64_t value) {
   int64_t power = 1;
   while (power < value) power *= 2;

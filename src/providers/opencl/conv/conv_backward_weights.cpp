@@ -243,14 +243,13 @@ std::optional<DepthwiseWalk> depthwise_walk(const OpenclDevice& device, const Te
   // Registers: a work-item has as many sums, and values of src, for each channel.
   const auto parts = channel_parts(device, grad, taps <= 9 ? 4 : taps <= 25 ? 2 : 1);
   if (!parts || !parts->wide) return std::nullopt;
-  const auto up = [](int64_t value, int64_t by) { return (value + by - 1) / by; };
   const int64_t width = grad.shape[grad.rank() - 1], height = grad.rank() == 4 ? grad.shape[2] : 1;
   DepthwiseWalk out;
   out.parts = *parts;
   ChannelParts& p = out.parts;
-  out.pieces = up(width, kSpan);
-  out.span = up(width, out.pieces);
-  out.pieces = up(width, out.span);
+  out.pieces = divided_up(width, kSpan);
+  out.span = divided_up(width, out.pieces);
+  out.pieces = divided_up(width, out.span);
   const int64_t rows = height * out.pieces, all = grad.shape[0] * rows;
   p.rows = p.images == grad.shape[0] ? rows : all;  // in blocks, or channels last
   const Capabilities& can = device.capabilities();
@@ -258,11 +257,11 @@ std::optional<DepthwiseWalk> depthwise_walk(const OpenclDevice& device, const Te
     while (p.lanes_y > 1 && p.lanes_y >= 2 * all) p.lanes_y /= 2;
     while (p.lanes_y > 1 && int64_t(p.lanes_x) * p.lanes_y > kGroup) p.lanes_y /= 2;
   }
-  const int64_t groups = up(p.width / p.vector, p.lanes_x) * p.blocks, rounds = up(all, p.lanes_y);
-  int64_t wanted = std::min(up(kGroupsOfUnit * can.compute_units, groups), rounds);
-  wanted = std::max(wanted, up(rounds * out.span, kMostSummed));
-  p.rows_of_part = up(rounds, wanted) * p.lanes_y;
-  p.parts = up(all, p.rows_of_part);
+  const int64_t groups = divided_up(p.width / p.vector, p.lanes_x) * p.blocks, rounds = divided_up(all, p.lanes_y);
+  int64_t wanted = std::min(divided_up(kGroupsOfUnit * can.compute_units, groups), rounds);
+  wanted = std::max(wanted, divided_up(rounds * out.span, kMostSummed));
+  p.rows_of_part = divided_up(rounds, wanted) * p.lanes_y;
+  p.parts = divided_up(all, p.rows_of_part);
   return out;
 }
 
