@@ -33,14 +33,14 @@ bool is_superseded(std::string_view name, const std::set<std::string>& names, st
 }
 
 // How near the roofline an implementation comes, before it is measured: medians over the convolutions of five
-// networks and ten products, at batch 1 on two cores with AVX-512 (`python -m bench.estimates`).
+// networks and ten products, at batch 1 (`python -m bench.estimates`).
 struct Reach {
   std::string_view name;                        // that the implementation's begins with
   double dense, pointwise, grouped, depthwise;  // of convolutions by their kernel and groups; dense: of other ops, too
   double product;                               // of linear and matmul
 };
 // clang-format off
-constexpr Reach kReach[] = {
+constexpr Reach kReachOfAvx512[] = {  // two cores of a Xeon
     // name           dense  1x1   grouped depthwise product
     {"brgconv_1x1",   0.95,  0.95, 0.5,    0.5,      0.9},
     {"matmul:brg",    0.9,   0.9,  0.5,    0.5,      0.88},
@@ -53,7 +53,21 @@ constexpr Reach kReach[] = {
     {"matmul:gemm",   0.45,  0.5,  0.07,   0.02,     0.89},
     {"gemm",          0.35,  0.35, 0.05,   0.02,     0.8},
 };
+constexpr Reach kReachOfAvx2[] = {  // a core of a Zen 3: vectors half as wide leave less to win by packing
+    {"brgconv_1x1",   0.87,  0.88, 0.5,    0.5,      0.86},
+    {"matmul:brg",    0.86,  0.86, 0.5,    0.5,      0.86},
+    {"brg",           0.94,  0.88, 0.7,    0.5,      0.87},
+    {"jit_1x1",       0.91,  0.92, 0.5,    0.5,      0.86},
+    {"jit_dw",        0.8,   0.8,  0.8,    1.1,      0.8},
+    {"jit",           0.85,  0.58, 0.36,   0.5,      0.8},
+    {"sum:x64:gemm",  0.5,   0.6,  0.1,    0.02,     0.5},
+    {"x64:gemm",      0.58,  0.75, 0.13,   0.02,     0.82},
+    {"matmul:gemm",   0.58,  0.75, 0.13,   0.02,     0.8},
+    {"gemm",          0.5,   0.6,  0.1,    0.02,     0.8},
+};
 // clang-format on
+// Of the plain `jit` with AVX2 in channels last, beside channels blocked by 8.
+constexpr double kChannelsLast = 0.78;
 // Of a primitive amid a network, beside a kernel of ours: what 36 small ones add to ShuffleNet.
 constexpr double kStartMs = 0.005;
 // Of kernels with vectors half as wide as the processor's.
@@ -72,10 +86,11 @@ double reach_by_rows(const Op& op) {
   return columns % kPageFloats == 0 ? kInRowsOfPages : kInRows;
 }
 
-double efficiency_of(const Op& op, std::string_view name, bool reference) {
+double efficiency_of(const Op& op, std::string_view name, const TensorDesc& y, bool reference) {
   if (reference) return 0.01;
+  static const bool wide = starts_with(instruction_set(), "avx512");
   double reached = 0.3;
-  for (const Reach& reach : kReach) {
+  for (const Reach& reach : wide ? kReachOfAvx512 : kReachOfAvx2) {
     if (!starts_with(name, reach.name)) continue;
     const std::string& kind = op.schema->kind;
     reached = reach.dense;
@@ -90,11 +105,12 @@ double efficiency_of(const Op& op, std::string_view name, bool reference) {
       else if (std::all_of(shape.begin() + 2, shape.end(), [](int64_t size) { return size == 1; }))
         reached = reach.pointwise;
     }
+    if (kind == "conv" && !wide && reach.name == "jit" && y.layout.is_channels_last()) reached *= kChannelsLast;
     break;
   }
   const size_t colon = name.rfind(':');
   const bool narrow = colon != std::string_view::npos && name.substr(colon + 1) == "avx2";
-  return narrow && starts_with(instruction_set(), "avx512") ? kHalfVectors * reached : reached;
+  return narrow && wide ? kHalfVectors * reached : reached;
 }
 
 // What products of oneDNN's older gemm pack in each call, while brgemm takes weights packed before: it reaches a little
@@ -437,7 +453,7 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     if (same(out_.candidates[i], candidate)) return true;
   candidate.reference = is_reference(info_of(pd), op_.schema->kind);  // the name without prefix
   candidate.start_ms = kStartMs;
-  candidate.efficiency = efficiency_of(op_, name, candidate.reference);
+  candidate.efficiency = efficiency_of(op_, name, candidate.outputs[0], candidate.reference);
   candidate.more_bytes = packed_bytes_of(op_, name);
   // What oneDNN documents: elementwise primitives write where they read x; a sum accumulates into what it is added to.
   for (const Binding& binding : bindings) {

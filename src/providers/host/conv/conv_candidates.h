@@ -46,9 +46,15 @@ bool& every_instruction_set();
 // a single vector have loads to spare.
 constexpr int64_t kFarFrom = int64_t(1) << 19;
 
-// How near the roofline kernels come in each layout, as `python -m bench.estimates` finds it.
+// How near the roofline kernels come in each layout, as `python -m bench.estimates` finds it: with vectors of 16 floats,
+// and with narrower ones.
 struct Efficiencies {
-  double last, blocked;
+  double last, blocked, narrow_last, narrow_blocked;
+
+  double of(const Layout& layout, int width) const {
+    if (width < 16) return layout.is_blocked() ? narrow_blocked : narrow_last;
+    return layout.is_blocked() ? blocked : last;
+  }
 };
 
 // Adds one candidate for channels last and one for channels blocked by the kernels' width.  make(kernels, x, y) gives
@@ -73,7 +79,7 @@ void add_conv_candidates(const Op& op, const std::string& name, Efficiencies rea
       if (ending.reads_inputs() && !y.is_dense()) continue;  // what is added lies as y does
       add_candidate(out, name + ":" + (*kernels)->isa, Quality::fast, inputs, {y},
                     [body = make(**kernels, x, y)] { return body; });
-      out.candidates.back().efficiency = layout.is_blocked() ? reached.blocked : reached.last;
+      out.candidates.back().efficiency = reached.of(layout, width);
       if (ending.added >= 0) out.candidates.back().in_place = 1u << ending.added;  // tiles start from it
     }
     if (!every_instruction_set()) break;  // the best one

@@ -60,7 +60,7 @@ void list_depthwise(const Op& op, CandidateList& out) {
     return group == 1 || (kernels.groups && group <= kernels.width);
   };
   const std::string name = group == 1 ? "depthwise" : "grouped";
-  const Efficiencies reached = group == 1 ? Efficiencies{1.2, 1.45} : Efficiencies{0.55, 0.65};
+  const Efficiencies reached = group == 1 ? Efficiencies{1.2, 1.45, 0.85, 1.05} : Efficiencies{0.55, 0.65, 0.36, 0.38};
   add_conv_candidates(
       op, name, reached, out, suits, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
         DepthwiseBody body;

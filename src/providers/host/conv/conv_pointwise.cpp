@@ -105,7 +105,7 @@ void list_pointwise(const Op& op, CandidateList& out) {
   if (inputs < 4 || outputs < 4) return;
   const auto all = [](const ConvKernels&) { return true; };
   add_conv_candidates(
-      op, "pointwise", Efficiencies{0.85, 0.86}, out, all,
+      op, "pointwise", Efficiencies{0.85, 0.86, 0.87, 0.81}, out, all,
       [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
         Pointwise job;
         job.inputs = inputs;

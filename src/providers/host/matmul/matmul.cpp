@@ -191,7 +191,7 @@ PL_HOST_KIND("matmul", list_matmul);
 // How near the roofline `rows` comes, as `python -m bench.estimates` finds it.  With few rows most of the time goes
 // into reading weights, which others do not overlap with products.
 constexpr int64_t kFewRows = 100;
-constexpr double kReachOfFew = 0.95, kReachOfMany = 0.84;
+constexpr double kReachOfFew = 0.95, kReachOfMany = 0.84, kReachOfManyNarrow = 0.9;  // narrow: vectors of 8 floats
 
 void list_rows(const Op& op, int64_t rows, CandidateList& out) {
   const int64_t depth = op.in(1).shape[1], columns = op.in(1).shape[0];
@@ -211,7 +211,8 @@ void list_rows(const Op& op, int64_t rows, CandidateList& out) {
     job.result.ending = *ending;
     add_candidate(out, concat("rows:", (*kernels)->isa), Quality::fast, inputs, {dense_plain(op.out())},
                   [body = PointwiseProduct(**kernels, job)] { return body; });
-    out.candidates.back().efficiency = rows <= kFewRows ? kReachOfFew : kReachOfMany;
+    const double of_many = (*kernels)->width < 16 ? kReachOfManyNarrow : kReachOfMany;
+    out.candidates.back().efficiency = rows <= kFewRows ? kReachOfFew : of_many;
     if (ending->added >= 0) out.candidates.back().in_place = 1u << ending->added;  // tiles start from it
     // The first one is the best.
     if (!every_instruction_set()) break;

