@@ -63,48 +63,37 @@ PL_ALWAYS void store_part(float* p, const Vec& v, int count) {
 PL_ALWAYS Vec at_least(const Vec& v, const Vec& low) { return v < low ? low : v; }
 PL_ALWAYS Vec at_most(const Vec& v, const Vec& high) { return v > high ? high : v; }
 
-PL_ALWAYS Vec float_of_bits(const Lanes& bits) { return Vec(bits); }
-// e^x by the method and the polynomial of vector_math.h.
-PL_ALWAYS Vec exponential(const Vec& value) {
-  const Vec x = at_least(at_most(value, all(89.0f)), all(-104.0f));  // beyond: infinity and zero
-  constexpr float kRound = 12582912.0f;                              // 1.5 * 2^23
-  const Vec shifted = x * 1.44269504089f + kRound, n = shifted - kRound;
-  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  Vec p = r * 1.3950512512e-03f + 8.3689028397e-03f;
-  p = p * r + 4.1666205972e-02f;
-  p = p * r + 1.6666518152e-01f;
-  p = p * r + 0.5f;
-  p = (p * r) * r + r;
-  p += 1.0f;
-  const Lanes power = Lanes(shifted) - 0x4b400000, half = power >> 1;
-  return p * float_of_bits((half + 127) << 23) * float_of_bits((power - half + 127) << 23);
-}
-
 struct Hardswish {
   static PL_ALWAYS Vec of(const Vec& v) {
     return (v * kSixth) * (at_most(at_least(v + 3.0f, Vec{}), all(6.0f)) * kSixthRest);
   }
 };
 struct Silu {
+  // v / (1 + 2^t) with t = -v log2(e) = n + f, |f| <= 1/2, and a polynomial for 2^f, fitted by weighted least squares
+  // towards the minimax (7.5e-8). Relative error 4e-7 where |v| < 10; below -87, where silu is less than 1e-35, 2^t
+  // stays what it is there.
   static PL_ALWAYS Vec of(const Vec& v) {
-#if PL_CONV_MASKS == 512
-    // v / (1 + 2^t) with t = -v log2(e) = n + f, |f| <= 1/2, and a polynomial for 2^f, fitted by weighted least squares
-    // towards the minimax (7.5e-8).  A division takes as long as all the rest; one step of Newton's makes the
-    // reciprocal's 14 bits all but exact.  Relative error 4e-7 where |v| < 10; below -87, where silu is less than
-    // 1e-35, the reciprocal would be subnormal.
     constexpr float kLog2 = -1.4426950408889634f, kRound = 12582912.0f;  // 1.5 * 2^23
-    const Vec x = at_least(v, all(-87.0f));
-    const Vec n = (x * kLog2 + kRound) - kRound, f = x * kLog2 - n;
+    const Vec low = at_least(v, all(-87.0f));
+#if PL_CONV_MASKS == 512
+    const Vec x = low;  // an exponent out of range does no harm
+#else
+    const Vec x = at_most(low, all(87.0f));
+#endif
+    const Vec shifted = x * kLog2 + kRound, n = shifted - kRound, f = x * kLog2 - n;
     Vec p = f * 1.3276471990e-03f + 9.6755413344e-03f;
     p = p * f + 5.5507132735e-02f;
     p = p * f + 2.4022119724e-01f;
     p = p * f + 6.9314696706e-01f;
     p = p * f + 1.0000000717e+00f;
+#if PL_CONV_MASKS == 512
+    // A division takes as long as all the rest; one step of Newton's makes the reciprocal's 14 bits all but exact.
     const Vec sum = 1.0f + Vec(_mm512_maskz_scalef_ps(__mmask16(-1), __m512(p), __m512(n)));
     const Vec guess = Vec(_mm512_maskz_rcp14_ps(__mmask16(-1), __m512(sum)));
     return v * (guess * (2.0f - sum * guess));
 #else
-    return v / (1.0f + exponential(-v));
+    // n, in the low bits of `shifted`, added to the exponent.
+    return v / (1.0f + Vec(Lanes(p) + (Lanes(shifted) << 23)));
 #endif
   }
 };
