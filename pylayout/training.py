@@ -222,4 +222,7 @@ def _append(
 
 
 def _zeros(graph: Graph, value: Value, what: str) -> Any:
-    return graph.state(f"{value.name}/{what}", numpy.zeros(value.shape, numpy.float32), dtype=value.dtype)
+    # NumPy's zeros are borrowed where no conversion is needed: pages that nobody writes take no memory.
+    exact = value.dtype.is_exact_in_numpy
+    zeros = numpy.zeros(value.shape, value.dtype.dtype if exact else numpy.float32)
+    return graph.state(f"{value.name}/{what}", zeros, dtype=None if exact else value.dtype)

@@ -109,3 +109,27 @@ def test_a_thousand_steps_grow_nothing(rng: np.random.Generator) -> None:
             break
     assert pl.memory("cpu")["in_use"] <= in_use
     assert min(grown) < 1 << 20, grown
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_an_optimizer_begins_without_memory_of_its_own(optimizer: str) -> None:
+    """Its zeros are no tensor before a plan is made."""
+    graph = pl.Graph()
+    w = graph.parameter("w", np.zeros((1024, 1024), "f4"))
+    loss = (w * w).sum()
+    before = pl.memory("cpu")["in_use"]
+    if optimizer == "sgd":
+        pl.training.sgd(graph, loss, momentum=0.9)
+    else:
+        pl.training.adam(graph, loss)
+    assert pl.memory("cpu")["in_use"] - before < 1 << 20
+
+
+def test_a_plan_that_is_gone_leaves_its_memory() -> None:
+    size = 2048  # 16 MiB each for the parameter, its velocity and its gradient
+    plan = linear_step(size)
+    plan.run(np.zeros((4, size), "f4"), np.zeros(4, "i8"))
+    held = sum(pl.memory("cpu")[key] for key in ("in_use", "cached"))
+    del plan
+    left = sum(pl.memory("cpu")[key] for key in ("in_use", "cached"))
+    assert held - left > 3 * size * size * 4

@@ -136,7 +136,14 @@ Plan::Plan() = default;
 // beneath.
 std::shared_ptr<Plan> Plan::make() {
   return std::shared_ptr<Plan>(new Plan(), [](Plan* plan) {
-    if (!is_forked_child()) delete plan;
+    if (is_forked_child()) return;
+    const std::shared_ptr<Context> context = plan->context_;
+    Device* home = plan->home_;
+    const size_t cached = home ? home->memory().cached : 0;
+    delete plan;
+    // Its large blocks have sizes that hardly anything else asks for.
+    constexpr size_t kLarge = size_t(16) << 20;
+    if (home && home->memory().cached > cached + kLarge) home->release_cache();
   });
 }
 
