@@ -4,7 +4,7 @@
 
 The network is torchvision's, by ONNX for pylayout, the step forward, backward and SGD with momentum. A process builds
 the step, takes a few, has the kernel forget its peak of resident memory, and takes one more. `peak` is that step's,
-`states` what stays between steps, both less what the process held before it made the network. The ratio is PyTorch's
+`states` what stays between steps, both less what the process held before it made the network, libraries loaded. The ratio is PyTorch's
 peak over pylayout's: above 1, pylayout needs less.
 """
 
@@ -50,6 +50,7 @@ def of_pylayout(options: argparse.Namespace) -> dict[str, Any]:
     from pylayout import onnx
 
     pl.configure(threads=options.threads)
+    pl.memory("cpu")  # loads what the library loads at its first use, OpenCL runtimes among it
     before = status("VmRSS")
     graph = onnx.load(options.file).trainable()
     (scores,) = graph.outputs.values()

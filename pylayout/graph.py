@@ -22,6 +22,9 @@ from .value import Value
 __all__ = ["Graph", "Value"]
 
 MAX_AXIS_NAME = 64
+# A value by its number and name. A graph keeps no Value, for values refer to their graph: in a circle its memory would
+# wait for the collector.
+_Known = tuple[int, str]
 
 
 class Graph:
@@ -45,10 +48,10 @@ class Graph:
         check(lib.pl_graph_create(context_handle(), out))
         self._handle = out[0]
         self._sizes = dict(sizes or {})
-        self._constants: dict[int, tuple[Any, Value]] = {}  # by identity of the array, which is kept alive
-        self.inputs: dict[str, Value] = {}
-        self.parameters: dict[str, Value] = {}
-        self.outputs: dict[str, Value] = {}
+        self._constants: dict[int, tuple[Any, _Known]] = {}  # by identity of the array, which is kept alive
+        self._inputs: dict[str, _Known] = {}
+        self._parameters: dict[str, _Known] = {}
+        self._outputs: dict[str, _Known] = {}
         self.rewrites: dict[str, int] = {}  # by pass, of a graph made by simplify()
         self._required: set[str] = set()
 
@@ -57,10 +60,28 @@ class Graph:
             release(self._handle)
 
     def _let_go(self) -> None:
-        """Release the graph and its constants now: values refer to their graph, so it would wait for the collector."""
+        """Release the graph and its constants now, whatever values of it there are."""
         self._constants.clear()
         handle, self._handle = self._handle, None
         lib.pl_graph_release(handle)
+
+    @property
+    def inputs(self) -> dict[str, Value]:
+        """Inputs by name."""
+        return self._values(self._inputs)
+
+    @property
+    def parameters(self) -> dict[str, Value]:
+        """Parameters by name."""
+        return self._values(self._parameters)
+
+    @property
+    def outputs(self) -> dict[str, Value]:
+        """What `output` was given, by the names of outputs."""
+        return self._values(self._outputs)
+
+    def _values(self, known: Mapping[str, _Known]) -> dict[str, Value]:
+        return {name: self._value(*one) for name, one in known.items()}
 
     # ---- building ----
 
@@ -105,8 +126,8 @@ class Graph:
                 out,
             )
         )
-        self.inputs[name] = self._value(out[0], name)
-        return self.inputs[name]
+        self._inputs[name] = (out[0], name)
+        return self._value(out[0], name)
 
     def _value(self, identifier: int, name: str) -> Value:
         return Value(self, identifier, name)
@@ -163,23 +184,24 @@ class Graph:
         return self._value(out[0], f"sizes{out[0]}")
 
     def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Value:
-        """Add a constant: an array, a tensor or a number. The same array object gives the same Value again."""
+        """Add a constant: an array, a tensor or a number. The same array object gives the same constant again."""
         known = self._constants.get(id(value))
         if known is not None and dtype is None:
-            return known[1]
+            return self._value(*known[1])
         tensor = as_input(value, "graph", "constant") if dtype is None else asarray(value, dtype=dtype)
         out = ffi.new("pl_value *")
         label = ffi.NULL if name is None else _text(name, "constant's name")
         check(lib.pl_graph_constant(self._handle, label, tensor._handle, out))
-        made = Value(self, out[0], name or f"constant{out[0]}")
+        made = (out[0], name or f"constant{out[0]}")
         if dtype is None and not isinstance(value, (int, float)):
             self._constants[id(value)] = (value, made)
-        return made
+        return Value(self, *made)
 
     def parameter(self, name: str, value: Any, dtype: Any = None) -> Value:
         """Add a parameter: a state that gradients are taken of. `value` is what it begins with."""
-        self.parameters[name] = self._keep(lib.pl_graph_parameter, name, value, dtype)
-        return self.parameters[name]
+        made = self._keep(lib.pl_graph_parameter, name, value, dtype)
+        self._parameters[name] = (made._id, name)
+        return made
 
     def state(self, name: str, value: Any, dtype: Any = None) -> Value:
         """Add a value that a plan keeps between its runs, with what it is before the first one.
@@ -263,7 +285,7 @@ class Graph:
     def constant_memory(self, array: Any, name: str | None = None) -> Value:
         """Add a constant over an array that lies where it is only read: in a mapped file, aligned or not.
 
-        The same array object gives the same Value again.
+        The same array object gives the same constant again.
         """
         known = self._constants.get(id(array))
         if known is None:
@@ -279,8 +301,8 @@ class Graph:
             if status:
                 take_back(key)
                 check(status)
-            known = self._constants[id(array)] = (array, self._value(out[0], name or f"constant{out[0]}"))
-        return known[1]
+            known = self._constants[id(array)] = (array, (out[0], name or f"constant{out[0]}"))
+        return self._value(*known[1])
 
     def output(self, value: Value, name: str | None = None, layout: str | Layout | None = None) -> None:
         """Make a value a result. `layout`: in which it is wanted, None: plain.
@@ -292,7 +314,7 @@ class Graph:
         label = name or value.name
         wanted = ffi.NULL if layout is None else str(layout).encode()
         check(lib.pl_graph_output(self._handle, value._id, _text(label, "output's name"), wanted))
-        self.outputs[label] = value
+        self._outputs[label] = (value._id, value.name)
 
     def op(self, op: str, /, *arguments: Any, name: str | None = None, **keywords: Any) -> Any:
         """Append the op called `op`; returns its Value, or a tuple of Values where it has several results.
@@ -432,9 +454,9 @@ class Graph:
         made._required = set()
         description = made.describe()
         states = [v for v in description["states"] if v["parameter"]]
-        made.parameters = {v["name"]: Value(made, v["id"], v["name"]) for v in states}
-        made.inputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["inputs"]}
-        made.outputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["outputs"]}
+        made._parameters = {v["name"]: (v["id"], v["name"]) for v in states}
+        made._inputs = {v["name"]: (v["id"], v["name"]) for v in description["inputs"]}
+        made._outputs = {v["name"]: (v["id"], v["name"]) for v in description["outputs"]}
         return made
 
     def describe(self) -> dict[str, Any]:

@@ -31,7 +31,9 @@ class LateGraph(Graph):
         self.is_building = True
         self.asking = ""  # for whom the next requirements are
         self._asked_by: dict[str, str] = {}  # by requirement
-        self._late_shapes: dict[int, tuple[AnySize, ...]] = {}
+        # By value; of a size that is no integer what makes one. Sizes and values refer to their graph, which refers to
+        # none of them, so that its memory does not wait for the collector.
+        self._late_shapes: dict[int, tuple[int | tuple[str, int, bool], ...]] = {}
 
     def _value(self, identifier: int, name: str) -> Value:
         return LateValue(self, identifier, name)
@@ -40,8 +42,8 @@ class LateGraph(Graph):
         """The sizes of a value, as expressions where nothing else is known of them."""
         known = self._late_shapes.get(value._id)
         if known is None:
-            known = tuple(Size(self, f"#{value._id}.{i}", size) for i, size in enumerate(value._shape))
-        return known
+            return tuple(Size(self, f"#{value._id}.{i}", size) for i, size in enumerate(value._shape))
+        return tuple(size if isinstance(size, int) else Size(self, *size) for size in known)
 
     def know_shape(self, value: Value, shape: Sequence[AnySize]) -> None:
         """Require that these are the sizes of a value, unless they were known: integers where no size changes them."""
@@ -51,7 +53,9 @@ class LateGraph(Graph):
             own, said = f"#{value._id}.{dim}", late_text(size)
             if own != said:
                 self.require(f"{own} == {said}")
-        self._late_shapes[value._id] = tuple(shape)
+        self._late_shapes[value._id] = tuple(
+            (size.text, size.hint, size.is_natural) if isinstance(size, Size) else int(size) for size in shape
+        )
 
     def require(self, condition: str) -> None:
         super().require(condition)

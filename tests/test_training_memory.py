@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -133,3 +134,17 @@ def test_a_plan_that_is_gone_leaves_its_memory() -> None:
     del plan
     left = sum(pl.memory("cpu")[key] for key in ("in_use", "cached"))
     assert held - left > 3 * size * size * 4
+
+
+def test_a_graph_is_gone_with_its_last_reference() -> None:
+    """Without the collector: what it has may be large."""
+    graph = pl.Graph()
+    w = graph.parameter("w", np.ones(3, "f4"))
+    x = graph.input("x", (3,))
+    graph.output(w * x + graph.constant(np.ones(3, "f4")), "y")
+    pl.training.sgd(graph, graph.outputs["y"].sum(), momentum=0.9)
+    simple, trainable = graph.simplify(), graph.trainable()
+    alive = [weakref.ref(one) for one in (graph, simple, trainable)]
+    assert list(graph.inputs) == ["x"] and list(trainable.parameters)[:1] == ["w"]
+    del graph, w, x, simple, trainable
+    assert [one() for one in alive] == [None] * 3
