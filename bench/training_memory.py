@@ -4,8 +4,8 @@
 
 The network is torchvision's, by ONNX for pylayout, the step forward, backward and SGD with momentum. A process builds
 the step, takes a few, has the kernel forget its peak of resident memory, and takes one more. `peak` is that step's,
-`states` what stays between steps, both less what the process held before it made the network, libraries loaded. The ratio is PyTorch's
-peak over pylayout's: above 1, pylayout needs less.
+`states` what stays between steps, both less what the process held before it made the network, libraries loaded. The
+ratio is PyTorch's peak over pylayout's: above 1, pylayout needs less.
 """
 
 from __future__ import annotations
