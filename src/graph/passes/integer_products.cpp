@@ -44,7 +44,8 @@ std::string IntegerProduct::schema() const {
 
 std::vector<ValueId> IntegerProduct::inputs() const {
   if (!scaled()) return {x, weight, x_zero, weight_zero};
-  return {x, weight, x_scale, weight_scale, y_scale, x_zero, weight_zero, y_zero, bias};
+  return {x,           weight, x_scale, weight_scale, y_scale,      x_zero,
+          weight_zero, y_zero, bias,    addend,       addend_scale, addend_zero};
 }
 
 IntegerProduct integer_product(Rewriter& rewriter, size_t index) {
@@ -60,6 +61,7 @@ IntegerProduct integer_product(Rewriter& rewriter, size_t index) {
   product.x_scale = at(in.x_scale), product.weight_scale = at(in.weight_scale), product.y_scale = at(in.y_scale);
   product.x_zero = at(in.x_zero), product.weight_zero = at(in.weight_zero), product.y_zero = at(in.y_zero);
   product.bias = at(in.bias);
+  product.addend = at(in.addend), product.addend_scale = at(in.addend_scale), product.addend_zero = at(in.addend_zero);
   return product;
 }
 
@@ -109,6 +111,7 @@ bool needs_sums_of_x(const Rewriter& rewriter, const IntegerProduct& product) {
 IntegerProduct without_weight_zero(const IntegerProduct& product) {
   IntegerProduct made = product;
   made.weight_zero = made.y_scale = made.y_zero = kNoValue;
+  made.addend = made.addend_scale = made.addend_zero = kNoValue;
   set_post_ops(made.attributes, {});
   if (made.scaled()) made.attributes.set(attr::dtype, text_of(made.dtype = DType::f32));
   return made;

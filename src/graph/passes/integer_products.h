@@ -24,6 +24,7 @@ struct IntegerProduct {
   ValueId x_scale = kNoValue, weight_scale = kNoValue, y_scale = kNoValue;
   ValueId x_zero = kNoValue, weight_zero = kNoValue, y_zero = kNoValue;
   ValueId bias = kNoValue;
+  ValueId addend = kNoValue, addend_scale = kNoValue, addend_zero = kNoValue;
 
   bool scaled() const { return x_scale != kNoValue; }
   bool rounds() const { return y_scale != kNoValue; }

@@ -83,6 +83,7 @@ void centre_at(Rewriter& rewriter, size_t index, Context& context, Device& devic
   if (product.weight == before.weight && product.weight_zero == before.weight_zero &&
       !needs_sums_of_x(rewriter, product))
     return;
+  if (product.addend != kNoValue && needs_sums_of_x(rewriter, product)) return;  // the reference serves
   rewrite_as(rewriter, context, index, product, rewriter.node(index).name);
 }
 

@@ -242,6 +242,10 @@ bool accept_quantized(const Op& op, CandidateList& out) {
     refuse(op, out, "oneDNN takes s8 weights only");
     return false;
   }
+  if (in.addend >= 0) {
+    refuse(op, out, "oneDNN has no post-op that scales what it adds");
+    return false;
+  }
   if (!PrimitiveAttributes().post_ops_of(op)) {
     refuse(op, out, concat("oneDNN has not all of ", to_text(post_ops_of(op))));
     return false;

@@ -1,0 +1,102 @@
+// Products of integers of 8 bits: the jobs that the vector code does, and the table of that code by instruction set.
+// integer_products.cpp and integer_winograd.cpp make the jobs, integer_micro.h does them.
+//
+// Factors are integers of 16 bits, multiplied in pairs whose sums have 32: exact for every value that u8 or s8 less a
+// zero point can have.  (The products of u8 and s8 that AVX2 adds in 16 bits saturate from 255 * 127 * 2 on.)  x is
+// widened as it is copied, its zero point taken off, zeros where the padding is; weights are widened when they are
+// packed.  On a Zen 3 that gives 1.6 times the multiply-adds of f32; u8 by s8 in 16 bits would give 1.8 to 2.
+#pragma once
+
+#include <cstdint>
+
+#include "providers/host/conv/conv_kernels.h"
+
+namespace pl::host {
+
+// A post-op on real numbers.
+struct IntegerStep {
+  enum class Kind { scale, clamp, round, add, other };
+  Kind kind = Kind::scale;
+  float factor = 1;         // of scale
+  float low = 0, high = 0;  // of clamp
+  Finish::Run other = nullptr;
+  double alpha = 0, beta = 0;  // of other
+};
+
+// What becomes of the sums of a tile.
+struct IntegerResult {
+  enum class Form { sums, reals, unsigned_bytes, signed_bytes };
+  static constexpr int kMostSteps = 12;
+  Form form = Form::sums;
+  void* y = nullptr;
+  int64_t pixel = 0;  // elements between neighbouring pixels of y; columns lie side by side
+  // By column, filled up to whole vectors.
+  const int32_t* initial = nullptr;  // added to the sums; null: nothing
+  const float* factor = nullptr;     // reals are sums * factor + bias
+  const float* bias = nullptr;       // null: none
+  float low = 0, high = 0;           // of bytes: limits of what is rounded, before the zero point is added
+  int32_t zero = 0;
+  int step_count = 0;
+  IntegerStep steps[kMostSteps];
+  // Of the step `add`: laid out as y, of bytes; (addend - addend_zero) * addend_scale is added.
+  const void* addend = nullptr;
+  bool signed_addend = false;
+  float addend_scale = 1, addend_zero = 0;
+};
+
+// y[pixel, column] = sum over t and k of x[offsets[pixel] + taps[t] + k] * w[column, t, k].
+struct IntegerProduct {
+  const int16_t* x = nullptr;
+  const int32_t* offsets = nullptr;  // by pixel of the block
+  const int32_t* taps = nullptr;
+  int64_t tap_count = 1;
+  int64_t depth = 0;                 // of a tap, even
+  const int16_t* weights = nullptr;  // vector v, tap t, terms k and k + 1: ((v * tap_count + t) * depth + k) * width
+  int64_t columns = 0;
+  IntegerResult result;  // y and addend: of the block's first pixel and column 0
+};
+
+// One filter for each channel, all channels side by side.
+struct IntegerDepthwise {
+  const int16_t* x = nullptr;
+  const int32_t* offsets = nullptr;  // by pixel of the block
+  const int32_t* taps = nullptr;     // an even number, the last one twice where there are odd ones
+  int64_t tap_count = 0;
+  const int16_t* weights = nullptr;  // two vectors of channels v, taps t and t + 1: (v * tap_count + t) * 2 * width
+  int64_t columns = 0;
+  IntegerResult result;
+};
+
+// The end of a 3x3 convolution by Winograd's F(2x2, 3x3): tiles of 2 x 2 pixels from 16 products, four times too large.
+struct IntegerTiles {
+  struct Place {
+    int64_t pixel;      // of the tile's first one
+    int rows, columns;  // 1 or 2
+  };
+  const int32_t* products = nullptr;  // element i of tile t at (i * tiles + t) * pitch
+  int64_t tiles = 0, pitch = 0;
+  const Place* places = nullptr;
+  int64_t row = 0;  // pixels from a row of y to the next one
+  int64_t columns = 0;
+  IntegerResult result;
+};
+
+struct IntegerKernels {
+  const char* isa;
+  int width;  // sums a vector
+  // Pixels [first, last) of the block by vectors of columns [first_vector, last_vector).
+  void (*product)(const IntegerProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector);
+  // Pixels [first, last) of all channels.
+  void (*depthwise)(const IntegerDepthwise& job, int64_t first, int64_t last);
+  // Vectors of columns [first_vector, last_vector), at most two, which the products begin with.
+  void (*tiles)(const IntegerTiles& job, int64_t first_vector, int64_t last_vector);
+};
+
+// Best first, those that this processor runs; ends with null.
+const IntegerKernels* const* all_integer_kernels();
+
+// One for each instruction set; null where the compiler or the architecture has none.
+const IntegerKernels* integer_kernels_avx2();
+const IntegerKernels* integer_kernels_avx512();
+
+}  // namespace pl::host

@@ -1,0 +1,363 @@
+// The vector code of integer_kernels.h, compiled once for each instruction set.
+//
+// The file that includes this sets the instruction set (#pragma GCC target), then PL_INTEGER_NAMESPACE,
+// PL_INTEGER_BITS (of a vector: 256 or 512) and PL_INTEGER_PIXELS (of a tile of two vectors of columns).  Nothing of
+// the standard library may be instantiated here: see conv_micro.h.
+
+namespace pl::host::PL_INTEGER_NAMESPACE {
+namespace {
+
+#define PL_ALWAYS inline __attribute__((always_inline))
+
+#if PL_INTEGER_BITS == 512
+using Ints = __m512i;
+using Floats = __m512;
+PL_ALWAYS Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+PL_ALWAYS void store_ints(void* p, Ints v) { _mm512_storeu_si512(p, v); }
+PL_ALWAYS Ints all_ints(int32_t value) { return _mm512_set1_epi32(value); }
+PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+PL_ALWAYS Ints sub_ints(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
+PL_ALWAYS Ints quarter(Ints v) { return _mm512_srai_epi32(v, 2); }
+PL_ALWAYS Ints multiply_pairs(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
+PL_ALWAYS Floats load_floats(const void* p) { return _mm512_loadu_ps(p); }
+PL_ALWAYS void store_floats(void* p, Floats v) { _mm512_storeu_ps(p, v); }
+PL_ALWAYS Floats all_floats(float value) { return _mm512_set1_ps(value); }
+PL_ALWAYS Floats add_floats(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+PL_ALWAYS Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+PL_ALWAYS Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+PL_ALWAYS Floats clamp(Floats v, Floats low, Floats high) { return _mm512_min_ps(_mm512_max_ps(v, low), high); }
+PL_ALWAYS Floats round_floats(Floats v) { return _mm512_roundscale_ps(v, 8); }
+PL_ALWAYS Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
+PL_ALWAYS Ints to_ints(Floats v) { return _mm512_cvtps_epi32(v); }
+PL_ALWAYS Ints of_bytes(const void* p, bool is_signed) {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+}
+// Values are in range.
+PL_ALWAYS void store_bytes(void* p, Ints v) { _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v)); }
+PL_ALWAYS Ints interleave_low(Ints a, Ints b) { return _mm512_unpacklo_epi16(a, b); }
+PL_ALWAYS Ints interleave_high(Ints a, Ints b) { return _mm512_unpackhi_epi16(a, b); }
+// Sums of what interleave_low and interleave_high gave, in the order of the columns.
+PL_ALWAYS void in_order(Ints& low, Ints& high) {
+  const Ints first = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
+  const Ints second = _mm512_set_epi32(31, 30, 29, 28, 15, 14, 13, 12, 27, 26, 25, 24, 11, 10, 9, 8);
+  const Ints a = _mm512_permutex2var_epi32(low, first, high), b = _mm512_permutex2var_epi32(low, second, high);
+  low = a, high = b;
+}
+#else
+using Ints = __m256i;
+using Floats = __m256;
+PL_ALWAYS Ints load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+PL_ALWAYS void store_ints(void* p, Ints v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+PL_ALWAYS Ints all_ints(int32_t value) { return _mm256_set1_epi32(value); }
+PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+PL_ALWAYS Ints sub_ints(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
+PL_ALWAYS Ints quarter(Ints v) { return _mm256_srai_epi32(v, 2); }
+PL_ALWAYS Ints multiply_pairs(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
+PL_ALWAYS Floats load_floats(const void* p) { return _mm256_loadu_ps(static_cast<const float*>(p)); }
+PL_ALWAYS void store_floats(void* p, Floats v) { _mm256_storeu_ps(static_cast<float*>(p), v); }
+PL_ALWAYS Floats all_floats(float value) { return _mm256_set1_ps(value); }
+PL_ALWAYS Floats add_floats(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+PL_ALWAYS Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+PL_ALWAYS Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+PL_ALWAYS Floats clamp(Floats v, Floats low, Floats high) { return _mm256_min_ps(_mm256_max_ps(v, low), high); }
+PL_ALWAYS Floats round_floats(Floats v) { return _mm256_round_ps(v, 8); }
+PL_ALWAYS Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
+PL_ALWAYS Ints to_ints(Floats v) { return _mm256_cvtps_epi32(v); }
+PL_ALWAYS Ints of_bytes(const void* p, bool is_signed) {
+  const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(p));
+  return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+}
+// Values are in range: the low bytes of the sums.
+PL_ALWAYS void store_bytes(void* p, Ints v) {
+  const __m128i low_bytes = _mm_set_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 12, 8, 4, 0);
+  const __m128i a = _mm_shuffle_epi8(_mm256_castsi256_si128(v), low_bytes);
+  const __m128i b = _mm_shuffle_epi8(_mm256_extracti128_si256(v, 1), low_bytes);
+  _mm_storel_epi64(static_cast<__m128i*>(p), _mm_unpacklo_epi32(a, b));
+}
+PL_ALWAYS Ints interleave_low(Ints a, Ints b) { return _mm256_unpacklo_epi16(a, b); }
+PL_ALWAYS Ints interleave_high(Ints a, Ints b) { return _mm256_unpackhi_epi16(a, b); }
+// Sums of what interleave_low and interleave_high gave, in the order of the columns.
+PL_ALWAYS void in_order(Ints& low, Ints& high) {
+  const Ints a = _mm256_permute2x128_si256(low, high, 0x20), b = _mm256_permute2x128_si256(low, high, 0x31);
+  low = a, high = b;
+}
+#endif
+
+constexpr int kWidth = PL_INTEGER_BITS / 32;
+constexpr int kMostPixels = PL_INTEGER_PIXELS;  // of a tile of two vectors; of one vector too
+constexpr int kMostVectors = 2;
+
+// sum += t, in the register of the sum: GCC 12 otherwise copies sums between registers, and spills some of them, which
+// takes half of the speed.
+PL_ALWAYS void accumulate(Ints& sum, Ints t) { asm("vpaddd %1, %0, %0" : "+x"(sum) : "x"(t)); }
+
+PL_ALWAYS void copy_part(char* to, const char* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; ++i) to[i] = from[i];
+}
+
+// Post-ops of a tile of `pixels` by `vectors`, vectors of a pixel side by side in `values`.
+__attribute__((noinline)) void apply_steps(const IntegerResult& result, float* values, int pixels, int vectors,
+                                           int64_t pixel, int64_t column, int count) {
+  const int each = vectors * kWidth, n = pixels * each;
+  for (int s = 0; s < result.step_count; ++s) {
+    const IntegerStep& step = result.steps[s];
+    switch (step.kind) {
+      case IntegerStep::Kind::scale:
+        for (int i = 0; i < n; i += kWidth)
+          store_floats(values + i, multiply(load_floats(values + i), all_floats(step.factor)));
+        break;
+      case IntegerStep::Kind::clamp:
+        for (int i = 0; i < n; i += kWidth)
+          store_floats(values + i, clamp(load_floats(values + i), all_floats(step.low), all_floats(step.high)));
+        break;
+      case IntegerStep::Kind::round:
+        for (int i = 0; i < n; i += kWidth) store_floats(values + i, round_floats(load_floats(values + i)));
+        break;
+      case IntegerStep::Kind::add: {
+        const Floats scale = all_floats(result.addend_scale), zero = all_floats(-result.addend_zero);
+        for (int p = 0; p < pixels; ++p) {
+          const char* from = static_cast<const char*>(result.addend) + (pixel + p) * result.pixel + column;
+          char part[kMostVectors * kWidth] = {};
+          if (count < each) {
+            copy_part(part, from, count);
+            from = part;
+          }
+          for (int v = 0; v < each; v += kWidth) {
+            float* to = values + p * each + v;
+            const Floats added = add_floats(to_floats(of_bytes(from + v, result.signed_addend)), zero);
+            store_floats(to, multiply_add(added, scale, load_floats(to)));
+          }
+        }
+        break;
+      }
+      case IntegerStep::Kind::other: step.other(values, values, n, step.alpha, step.beta); break;
+    }
+  }
+}
+
+// What becomes of the sums of P pixels, from `pixel` on, and V vectors of columns, from `column` on, `count` of them.
+template <int P, int V>
+PL_ALWAYS void finish(Ints (&sums)[P][V], const IntegerResult& result, int64_t pixel, int64_t column, int count) {
+  using Form = IntegerResult::Form;
+  const bool whole = count == V * kWidth;
+  if (result.initial) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const Ints initial = load_ints(result.initial + column + v * kWidth);
+#pragma GCC unroll 16
+      for (int p = 0; p < P; ++p) sums[p][v] = add_ints(sums[p][v], initial);
+    }
+  }
+  if (result.form == Form::sums) {
+    int32_t* y = static_cast<int32_t*>(result.y) + pixel * result.pixel + column;
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) {
+      if (whole) {
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) store_ints(y + p * result.pixel + v * kWidth, sums[p][v]);
+      } else {
+        int32_t part[V * kWidth];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) store_ints(part + v * kWidth, sums[p][v]);
+        copy_part(reinterpret_cast<char*>(y + p * result.pixel), reinterpret_cast<const char*>(part), 4 * count);
+      }
+    }
+    return;
+  }
+  Floats reals[P][V];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    const Floats factor = load_floats(result.factor + column + v * kWidth);
+    const Floats bias = result.bias ? load_floats(result.bias + column + v * kWidth) : all_floats(0);
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) reals[p][v] = multiply_add(to_floats(sums[p][v]), factor, bias);
+  }
+  if (result.step_count) {
+    alignas(64) float values[P * V * kWidth];
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) store_floats(values + (p * V + v) * kWidth, reals[p][v]);
+    apply_steps(result, values, P, V, pixel, column, count);
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) reals[p][v] = load_floats(values + (p * V + v) * kWidth);
+  }
+  if (result.form == Form::reals) {
+    float* y = static_cast<float*>(result.y) + pixel * result.pixel + column;
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) {
+      if (whole) {
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) store_floats(y + p * result.pixel + v * kWidth, reals[p][v]);
+      } else {
+        float part[V * kWidth];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) store_floats(part + v * kWidth, reals[p][v]);
+        copy_part(reinterpret_cast<char*>(y + p * result.pixel), reinterpret_cast<const char*>(part), 4 * count);
+      }
+    }
+    return;
+  }
+  const Floats low = all_floats(result.low), high = all_floats(result.high);
+  const Ints zero = all_ints(result.zero);
+  char* y = static_cast<char*>(result.y) + pixel * result.pixel + column;
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) {
+    char part[V * kWidth];
+    char* to = whole ? y + p * result.pixel : part;
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) store_bytes(to + v * kWidth, add_ints(to_ints(clamp(reals[p][v], low, high)), zero));
+    if (!whole) copy_part(y + p * result.pixel, part, count);
+  }
+}
+
+template <int P, int V>
+void product_tile(const IntegerProduct& job, int64_t pixel, int64_t vector, int count) {
+  const int16_t* x[P];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) x[p] = job.x + job.offsets[pixel + p];
+  const int64_t w_vector = job.tap_count * job.depth * kWidth;
+  const int16_t* w = job.weights + vector * w_vector;
+  Ints sums[P][V];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sums[p][v] = all_ints(0);
+  for (int64_t t = 0; t < job.tap_count; ++t) {
+    const int64_t first = job.taps[t], last = first + job.depth;
+    for (int64_t k = first; k < last; k += 2, w += 2 * kWidth) {
+      Ints filter[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) filter[v] = load_ints(w + v * w_vector);
+#pragma GCC unroll 16
+      for (int p = 0; p < P; ++p) {
+        int32_t pair;
+        __builtin_memcpy(&pair, x[p] + k, sizeof pair);
+        const Ints value = all_ints(pair);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) accumulate(sums[p][v], multiply_pairs(value, filter[v]));
+      }
+    }
+  }
+  finish<P, V>(sums, job.result, pixel, vector * kWidth, count);
+}
+
+using ProductTile = void (*)(const IntegerProduct&, int64_t, int64_t, int);
+struct ProductTiles {
+  ProductTile tile[kMostVectors + 1][kMostPixels + 1] = {};
+};
+template <int V, int P>
+constexpr void fill_product_tiles(ProductTiles& tiles) {
+  tiles.tile[V][P] = product_tile<P, V>;
+  if constexpr (P > 1) fill_product_tiles<V, P - 1>(tiles);
+}
+constexpr ProductTiles product_tiles() {
+  ProductTiles tiles;
+  fill_product_tiles<1, kMostPixels>(tiles);
+  fill_product_tiles<2, kMostPixels>(tiles);
+  return tiles;
+}
+constexpr ProductTiles kProductTiles = product_tiles();
+
+void product(const IntegerProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector) {
+  // Tiles as equal as can be: one of a single pixel takes as long as one of several.
+  const int64_t pixels = last - first, tiles = (pixels + kMostPixels - 1) / kMostPixels;
+  for (int64_t vector = first_vector; vector < last_vector; vector += kMostVectors) {
+    const int vectors = int(last_vector - vector < kMostVectors ? last_vector - vector : kMostVectors);
+    const int64_t left = job.columns - vector * kWidth;
+    const int count = int(left < vectors * kWidth ? left : vectors * kWidth);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t begin = pixels * tile / tiles, end = pixels * (tile + 1) / tiles;
+      kProductTiles.tile[vectors][end - begin](job, first + begin, vector, count);
+    }
+  }
+}
+
+// Two vectors of channels: of taps t and t + 1 they are interleaved, so that a multiplication adds the two products.
+template <int P>
+void depthwise_tile(const IntegerDepthwise& job, int64_t pixel, int64_t vector, int count) {
+  const int64_t column = vector * 2 * kWidth;
+  const int16_t* w = job.weights + vector * job.tap_count * 2 * kWidth;
+  const int16_t* x[P];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) x[p] = job.x + job.offsets[pixel + p] + column;
+  Ints sums[P][2];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) sums[p][0] = sums[p][1] = all_ints(0);
+  for (int64_t t = 0; t < job.tap_count; t += 2, w += 4 * kWidth) {
+    const Ints low = load_ints(w), high = load_ints(w + 2 * kWidth);
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) {
+      const Ints a = load_ints(x[p] + job.taps[t]), b = load_ints(x[p] + job.taps[t + 1]);
+      accumulate(sums[p][0], multiply_pairs(interleave_low(a, b), low));
+      accumulate(sums[p][1], multiply_pairs(interleave_high(a, b), high));
+    }
+  }
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) in_order(sums[p][0], sums[p][1]);
+  finish<P, 2>(sums, job.result, pixel, column, count);
+}
+
+void depthwise(const IntegerDepthwise& job, int64_t first, int64_t last) {
+  constexpr int kPixels = 4;
+  for (int64_t vector = 0; vector * 2 * kWidth < job.columns; ++vector) {
+    const int64_t left = job.columns - vector * 2 * kWidth;
+    const int count = int(left < 2 * kWidth ? left : 2 * kWidth);
+    int64_t pixel = first;
+    for (; pixel + kPixels <= last; pixel += kPixels) depthwise_tile<kPixels>(job, pixel, vector, count);
+    for (; pixel < last; ++pixel) depthwise_tile<1>(job, pixel, vector, count);
+  }
+}
+
+template <int V>
+void end_tiles(const IntegerTiles& job, int64_t vector, int count) {
+  const int64_t column = vector * kWidth;
+  for (int64_t t = 0; t < job.tiles; ++t) {
+    Ints y[2][2][V];
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) {
+      const int32_t* from = job.products + t * job.pitch + v * kWidth;
+      Ints rows[2][4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        Ints m[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) m[i] = load_ints(from + (i * 4 + j) * job.tiles * job.pitch);
+        rows[0][j] = add_ints(add_ints(m[0], m[1]), m[2]);
+        rows[1][j] = sub_ints(sub_ints(m[1], m[2]), m[3]);
+      }
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        y[i][0][v] = quarter(add_ints(add_ints(rows[i][0], rows[i][1]), rows[i][2]));
+        y[i][1][v] = quarter(sub_ints(sub_ints(rows[i][1], rows[i][2]), rows[i][3]));
+      }
+    }
+    const IntegerTiles::Place& place = job.places[t];
+    for (int i = 0; i < place.rows; ++i) {
+      const int64_t pixel = place.pixel + i * job.row;
+      if (place.columns == 2) {
+        finish<2, V>(y[i], job.result, pixel, column, count);
+      } else {
+        Ints first[1][V];
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) first[0][v] = y[i][0][v];
+        finish<1, V>(first, job.result, pixel, column, count);
+      }
+    }
+  }
+}
+
+void tiles(const IntegerTiles& job, int64_t first_vector, int64_t last_vector) {
+  const int vectors = int(last_vector - first_vector);
+  const int64_t left = job.columns - first_vector * kWidth;
+  const int count = int(left < vectors * kWidth ? left : vectors * kWidth);
+  (vectors == 2 ? end_tiles<2> : end_tiles<1>)(job, first_vector, count);
+}
+
+constexpr IntegerKernels kIntegerKernels = {PL_INTEGER_ISA, kWidth, product, depthwise, tiles};
+
+}  // namespace
+}  // namespace pl::host::PL_INTEGER_NAMESPACE
