@@ -1,5 +1,7 @@
 #include "providers/host/quantized/integer_products.h"
 
+#include <cmath>
+
 #include "ops/post_ops.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/pointwise/functions.h"
@@ -137,14 +139,14 @@ IntegerResult IntegerEnding::bind(const KernelArguments& arguments, char* worksp
   }
   if (in_.rounds()) {
     result.zero = zero_point(arguments, in_.y_zero);
-    result.low = float((result.form == Form::unsigned_bytes ? 0 : -128) - result.zero);
-    result.high = result.low + 255;
+    float low = float((result.form == Form::unsigned_bytes ? 0 : -128) - result.zero), high = low + 255;
     while (!steps.empty() && steps.back().kind == Kind::clamp) {
-      const float low = std::max(result.low, steps.back().low), high = std::min(result.high, steps.back().high);
-      if (low > high) break;
-      result.low = low, result.high = high;
+      const float lower = std::max(low, steps.back().low), upper = std::min(high, steps.back().high);
+      if (lower > upper) break;
+      low = lower, high = upper;
       steps.pop_back();
     }
+    result.low = int32_t(std::nearbyint(low)), result.high = high;
   }
   result.step_count = int(steps.size());
   std::copy(steps.begin(), steps.end(), result.steps);

@@ -3,8 +3,7 @@
 //
 // Factors are integers of 16 bits, multiplied in pairs whose sums have 32: exact for every value that u8 or s8 less a
 // zero point can have.  (The products of u8 and s8 that AVX2 adds in 16 bits saturate from 255 * 127 * 2 on.)  x is
-// widened as it is copied, its zero point taken off, zeros where the padding is; weights are widened when they are
-// packed.  On a Zen 3 that gives 1.6 times the multiply-adds of f32; u8 by s8 in 16 bits would give 1.8 to 2.
+// widened as it is copied, its zero point taken off, zeros where the padding is; weights are widened as they are loaded.  On a Zen 3 that gives 1.6 times the multiply-adds of f32; u8 by s8 in 16 bits would give 1.8 to 2.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +33,9 @@ struct IntegerResult {
   const int32_t* initial = nullptr;  // added to the sums; null: nothing
   const float* factor = nullptr;     // reals are sums * factor + bias
   const float* bias = nullptr;       // null: none
-  float low = 0, high = 0;           // of bytes: limits of what is rounded, before the zero point is added
+  // Of bytes: limits of what is rounded, before the zero point is added; the lower one of the integer.
+  int32_t low = 0;
+  float high = 0;
   int32_t zero = 0;
   int step_count = 0;
   IntegerStep steps[kMostSteps];
@@ -51,7 +52,8 @@ struct IntegerProduct {
   const int32_t* taps = nullptr;
   int64_t tap_count = 1;
   int64_t depth = 0;                 // of a tap, even
-  const int16_t* weights = nullptr;  // vector v, tap t, terms k and k + 1: ((v * tap_count + t) * depth + k) * width
+  const void* weights = nullptr;  // vector v, tap t, terms k and k + 1: ((v * tap_count + t) * depth + k) * width
+  bool wide = false;              // weights of 16 bits; else of 8, which are widened as they are loaded
   int64_t columns = 0;
   IntegerResult result;  // y and addend: of the block's first pixel and column 0
 };

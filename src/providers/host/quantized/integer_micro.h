@@ -13,6 +13,9 @@ namespace {
 using Ints = __m512i;
 using Floats = __m512;
 PL_ALWAYS Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+PL_ALWAYS Ints widened(const int8_t* p) {
+  return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
 PL_ALWAYS void store_ints(void* p, Ints v) { _mm512_storeu_si512(p, v); }
 PL_ALWAYS Ints all_ints(int32_t value) { return _mm512_set1_epi32(value); }
 PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
@@ -25,6 +28,7 @@ PL_ALWAYS Floats all_floats(float value) { return _mm512_set1_ps(value); }
 PL_ALWAYS Floats add_floats(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 PL_ALWAYS Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 PL_ALWAYS Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+PL_ALWAYS Floats at_most(Floats v, Floats high) { return _mm512_min_ps(v, high); }
 PL_ALWAYS Floats clamp(Floats v, Floats low, Floats high) { return _mm512_min_ps(_mm512_max_ps(v, low), high); }
 PL_ALWAYS Floats round_floats(Floats v) { return _mm512_roundscale_ps(v, 8); }
 PL_ALWAYS Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
@@ -33,8 +37,22 @@ PL_ALWAYS Ints of_bytes(const void* p, bool is_signed) {
   const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
   return is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
 }
-// Values are in range.
-PL_ALWAYS void store_bytes(void* p, Ints v) { _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v)); }
+struct Limits {
+  Ints least, zero;
+};
+PL_ALWAYS Limits limits_of(int32_t least, int32_t zero) { return {all_ints(least), all_ints(zero)}; }
+// Two vectors of columns of a pixel, 16 bytes each; no value is above what bytes hold.
+template <bool Signed>
+PL_ALWAYS void store_pixel(char* y, Ints a, Ints b, const Limits& limits) {
+  a = add_ints(_mm512_max_epi32(a, limits.least), limits.zero), b = add_ints(_mm512_max_epi32(b, limits.least), limits.zero);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm512_cvtepi32_epi8(a));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(y + 16), _mm512_cvtepi32_epi8(b));
+}
+template <bool Signed>
+PL_ALWAYS void store_pixels(char* y, char* next, Ints a, Ints b, Ints c, Ints d, const Limits& limits) {
+  store_pixel<Signed>(y, a, b, limits);
+  store_pixel<Signed>(next, c, d, limits);
+}
 PL_ALWAYS Ints interleave_low(Ints a, Ints b) { return _mm512_unpacklo_epi16(a, b); }
 PL_ALWAYS Ints interleave_high(Ints a, Ints b) { return _mm512_unpackhi_epi16(a, b); }
 // Sums of what interleave_low and interleave_high gave, in the order of the columns.
@@ -48,6 +66,9 @@ PL_ALWAYS void in_order(Ints& low, Ints& high) {
 using Ints = __m256i;
 using Floats = __m256;
 PL_ALWAYS Ints load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+PL_ALWAYS Ints widened(const int8_t* p) {
+  return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 PL_ALWAYS void store_ints(void* p, Ints v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
 PL_ALWAYS Ints all_ints(int32_t value) { return _mm256_set1_epi32(value); }
 PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
@@ -60,6 +81,7 @@ PL_ALWAYS Floats all_floats(float value) { return _mm256_set1_ps(value); }
 PL_ALWAYS Floats add_floats(Floats a, Floats b) { return _mm256_add_ps(a, b); }
 PL_ALWAYS Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 PL_ALWAYS Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+PL_ALWAYS Floats at_most(Floats v, Floats high) { return _mm256_min_ps(v, high); }
 PL_ALWAYS Floats clamp(Floats v, Floats low, Floats high) { return _mm256_min_ps(_mm256_max_ps(v, low), high); }
 PL_ALWAYS Floats round_floats(Floats v) { return _mm256_round_ps(v, 8); }
 PL_ALWAYS Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
@@ -68,12 +90,27 @@ PL_ALWAYS Ints of_bytes(const void* p, bool is_signed) {
   const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(p));
   return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
 }
-// Values are in range: the low bytes of the sums.
-PL_ALWAYS void store_bytes(void* p, Ints v) {
-  const __m128i low_bytes = _mm_set_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 12, 8, 4, 0);
-  const __m128i a = _mm_shuffle_epi8(_mm256_castsi256_si128(v), low_bytes);
-  const __m128i b = _mm_shuffle_epi8(_mm256_extracti128_si256(v, 1), low_bytes);
-  _mm_storel_epi64(static_cast<__m128i*>(p), _mm_unpacklo_epi32(a, b));
+struct Limits {
+  Ints least, zero;  // in 16 bits, zero points added
+};
+PL_ALWAYS Limits limits_of(int32_t least, int32_t zero) {
+  return {_mm256_set1_epi16(short(least + zero)), _mm256_set1_epi16(short(zero))};
+}
+// Two vectors of columns of a pixel, and those of the next one, 8 bytes each; no value is above what bytes hold.
+template <bool Signed>
+PL_ALWAYS void store_pixels(char* y, char* next, Ints a, Ints b, Ints c, Ints d, const Limits& limits) {
+  const Ints first = _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(a, b), limits.zero), limits.least);
+  const Ints second = _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(c, d), limits.zero), limits.least);
+  // In each half: four columns of a, of b, of c, of d.
+  const Ints bytes = Signed ? _mm256_packs_epi16(first, second) : _mm256_packus_epi16(first, second);
+  const Ints pixels = _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_castsi256_si128(pixels));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(next), _mm256_extracti128_si256(pixels, 1));
+}
+template <bool Signed>
+PL_ALWAYS void store_pixel(char* y, Ints a, Ints b, const Limits& limits) {
+  char unused[16];
+  store_pixels<Signed>(y, unused, a, b, a, b, limits);
 }
 PL_ALWAYS Ints interleave_low(Ints a, Ints b) { return _mm256_unpacklo_epi16(a, b); }
 PL_ALWAYS Ints interleave_high(Ints a, Ints b) { return _mm256_unpackhi_epi16(a, b); }
@@ -136,19 +173,31 @@ __attribute__((noinline)) void apply_steps(const IntegerResult& result, float* v
   }
 }
 
+template <bool Signed, int P, int V>
+PL_ALWAYS void store_rounded(char* y, const Ints (&rounded)[P][2], const IntegerResult& result, int count) {
+  const Limits limits = limits_of(result.low, result.zero);
+  const int64_t step = result.pixel;
+  if (V == 2 && count == 2 * kWidth) {
+#pragma GCC unroll 16
+    for (int p = 0; p + 1 < P; p += 2)
+      store_pixels<Signed>(y + p * step, y + (p + 1) * step, rounded[p][0], rounded[p][1],
+                           rounded[p + 1][0], rounded[p + 1][1], limits);
+    if (P % 2) store_pixel<Signed>(y + (P - 1) * step, rounded[P - 1][0], rounded[P - 1][1], limits);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) {
+    char part[2 * kWidth];
+    store_pixel<Signed>(part, rounded[p][0], rounded[p][1], limits);
+    copy_part(y + p * step, part, count);
+  }
+}
+
 // What becomes of the sums of P pixels, from `pixel` on, and V vectors of columns, from `column` on, `count` of them.
 template <int P, int V>
 PL_ALWAYS void finish(Ints (&sums)[P][V], const IntegerResult& result, int64_t pixel, int64_t column, int count) {
   using Form = IntegerResult::Form;
   const bool whole = count == V * kWidth;
-  if (result.initial) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      const Ints initial = load_ints(result.initial + column + v * kWidth);
-#pragma GCC unroll 16
-      for (int p = 0; p < P; ++p) sums[p][v] = add_ints(sums[p][v], initial);
-    }
-  }
   if (result.form == Form::sums) {
     int32_t* y = static_cast<int32_t*>(result.y) + pixel * result.pixel + column;
 #pragma GCC unroll 16
@@ -201,37 +250,49 @@ PL_ALWAYS void finish(Ints (&sums)[P][V], const IntegerResult& result, int64_t p
     }
     return;
   }
-  const Floats low = all_floats(result.low), high = all_floats(result.high);
-  const Ints zero = all_ints(result.zero);
-  char* y = static_cast<char*>(result.y) + pixel * result.pixel + column;
+  Ints rounded[P][2];
+  const Floats high = all_floats(result.high);
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) {
-    char part[V * kWidth];
-    char* to = whole ? y + p * result.pixel : part;
+    rounded[p][0] = to_ints(at_most(reals[p][0], high));
+    rounded[p][1] = V == 1 ? rounded[p][0] : to_ints(at_most(reals[p][V - 1], high));
+  }
+  char* y = static_cast<char*>(result.y) + pixel * result.pixel + column;
+  if (result.form == Form::signed_bytes)
+    store_rounded<true, P, V>(y, rounded, result, count);
+  else
+    store_rounded<false, P, V>(y, rounded, result, count);
+}
+
+// Initial sums.
+template <int P, int V>
+PL_ALWAYS void start(Ints (&sums)[P][V], const IntegerResult& result, int64_t column) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) store_bytes(to + v * kWidth, add_ints(to_ints(clamp(reals[p][v], low, high)), zero));
-    if (!whole) copy_part(y + p * result.pixel, part, count);
+  for (int v = 0; v < V; ++v) {
+    const Ints initial = result.initial ? load_ints(result.initial + column + v * kWidth) : all_ints(0);
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) sums[p][v] = initial;
   }
 }
 
-template <int P, int V>
+PL_ALWAYS Ints load_pairs(const int16_t* p) { return load_ints(p); }
+PL_ALWAYS Ints load_pairs(const int8_t* p) { return widened(p); }
+
+template <class W, int P, int V>
 void product_tile(const IntegerProduct& job, int64_t pixel, int64_t vector, int count) {
   const int16_t* x[P];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) x[p] = job.x + job.offsets[pixel + p];
   const int64_t w_vector = job.tap_count * job.depth * kWidth;
-  const int16_t* w = job.weights + vector * w_vector;
+  const W* w = static_cast<const W*>(job.weights) + vector * w_vector;
   Ints sums[P][V];
-#pragma GCC unroll 16
-  for (int p = 0; p < P; ++p)
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) sums[p][v] = all_ints(0);
+  start<P, V>(sums, job.result, vector * kWidth);
   for (int64_t t = 0; t < job.tap_count; ++t) {
     const int64_t first = job.taps[t], last = first + job.depth;
     for (int64_t k = first; k < last; k += 2, w += 2 * kWidth) {
       Ints filter[V];
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) filter[v] = load_ints(w + v * w_vector);
+      for (int v = 0; v < V; ++v) filter[v] = load_pairs(w + v * w_vector);
 #pragma GCC unroll 16
       for (int p = 0; p < P; ++p) {
         int32_t pair;
@@ -249,20 +310,22 @@ using ProductTile = void (*)(const IntegerProduct&, int64_t, int64_t, int);
 struct ProductTiles {
   ProductTile tile[kMostVectors + 1][kMostPixels + 1] = {};
 };
-template <int V, int P>
+template <class W, int V, int P>
 constexpr void fill_product_tiles(ProductTiles& tiles) {
-  tiles.tile[V][P] = product_tile<P, V>;
-  if constexpr (P > 1) fill_product_tiles<V, P - 1>(tiles);
+  tiles.tile[V][P] = product_tile<W, P, V>;
+  if constexpr (P > 1) fill_product_tiles<W, V, P - 1>(tiles);
 }
+template <class W>
 constexpr ProductTiles product_tiles() {
   ProductTiles tiles;
-  fill_product_tiles<1, kMostPixels>(tiles);
-  fill_product_tiles<2, kMostPixels>(tiles);
+  fill_product_tiles<W, 1, kMostPixels>(tiles);
+  fill_product_tiles<W, 2, kMostPixels>(tiles);
   return tiles;
 }
-constexpr ProductTiles kProductTiles = product_tiles();
+constexpr ProductTiles kByteTiles = product_tiles<int8_t>(), kWideTiles = product_tiles<int16_t>();
 
 void product(const IntegerProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector) {
+  const ProductTiles& table = job.wide ? kWideTiles : kByteTiles;
   // Tiles as equal as can be: one of a single pixel takes as long as one of several.
   const int64_t pixels = last - first, tiles = (pixels + kMostPixels - 1) / kMostPixels;
   for (int64_t vector = first_vector; vector < last_vector; vector += kMostVectors) {
@@ -271,45 +334,59 @@ void product(const IntegerProduct& job, int64_t first, int64_t last, int64_t fir
     const int count = int(left < vectors * kWidth ? left : vectors * kWidth);
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t begin = pixels * tile / tiles, end = pixels * (tile + 1) / tiles;
-      kProductTiles.tile[vectors][end - begin](job, first + begin, vector, count);
+      table.tile[vectors][end - begin](job, first + begin, vector, count);
     }
   }
 }
 
 // Two vectors of channels: of taps t and t + 1 they are interleaved, so that a multiplication adds the two products.
-template <int P>
-void depthwise_tile(const IntegerDepthwise& job, int64_t pixel, int64_t vector, int count) {
-  const int64_t column = vector * 2 * kWidth;
-  const int16_t* w = job.weights + vector * job.tap_count * 2 * kWidth;
+// Taps: their number, where the compiler is to know it; 0: any.
+template <int P, int Taps>
+PL_ALWAYS void depthwise_tile(const IntegerDepthwise& job, int64_t pixel, int64_t vector, int count) {
+  const int64_t column = vector * 2 * kWidth, taps = Taps ? Taps : job.tap_count;
+  const int16_t* w = job.weights + vector * taps * 2 * kWidth;
   const int16_t* x[P];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) x[p] = job.x + job.offsets[pixel + p] + column;
   Ints sums[P][2];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) sums[p][0] = sums[p][1] = all_ints(0);
-  for (int64_t t = 0; t < job.tap_count; t += 2, w += 4 * kWidth) {
+#pragma GCC unroll 8
+  for (int64_t t = 0; t < taps; t += 2, w += 4 * kWidth) {
     const Ints low = load_ints(w), high = load_ints(w + 2 * kWidth);
+    const int64_t first = job.taps[t], second = job.taps[t + 1];
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) {
-      const Ints a = load_ints(x[p] + job.taps[t]), b = load_ints(x[p] + job.taps[t + 1]);
+      Ints a = load_ints(x[p] + first), b = load_ints(x[p] + second);
+      asm("" : "+x"(a), "+x"(b));  // GCC would load both twice
       accumulate(sums[p][0], multiply_pairs(interleave_low(a, b), low));
       accumulate(sums[p][1], multiply_pairs(interleave_high(a, b), high));
     }
   }
+  Ints initial[1][2];
+  start<1, 2>(initial, job.result, column);
 #pragma GCC unroll 16
-  for (int p = 0; p < P; ++p) in_order(sums[p][0], sums[p][1]);
+  for (int p = 0; p < P; ++p) {
+    in_order(sums[p][0], sums[p][1]);
+    sums[p][0] = add_ints(sums[p][0], initial[0][0]), sums[p][1] = add_ints(sums[p][1], initial[0][1]);
+  }
   finish<P, 2>(sums, job.result, pixel, column, count);
 }
 
-void depthwise(const IntegerDepthwise& job, int64_t first, int64_t last) {
+template <int Taps>
+void depthwise_pixels(const IntegerDepthwise& job, int64_t first, int64_t last) {
   constexpr int kPixels = 4;
   for (int64_t vector = 0; vector * 2 * kWidth < job.columns; ++vector) {
     const int64_t left = job.columns - vector * 2 * kWidth;
     const int count = int(left < 2 * kWidth ? left : 2 * kWidth);
     int64_t pixel = first;
-    for (; pixel + kPixels <= last; pixel += kPixels) depthwise_tile<kPixels>(job, pixel, vector, count);
-    for (; pixel < last; ++pixel) depthwise_tile<1>(job, pixel, vector, count);
+    for (; pixel + kPixels <= last; pixel += kPixels) depthwise_tile<kPixels, Taps>(job, pixel, vector, count);
+    for (; pixel < last; ++pixel) depthwise_tile<1, Taps>(job, pixel, vector, count);
   }
+}
+
+void depthwise(const IntegerDepthwise& job, int64_t first, int64_t last) {
+  (job.tap_count == 10 ? depthwise_pixels<10> : depthwise_pixels<0>)(job, first, last);
 }
 
 template <int V>
@@ -317,6 +394,8 @@ void end_tiles(const IntegerTiles& job, int64_t vector, int count) {
   const int64_t column = vector * kWidth;
   for (int64_t t = 0; t < job.tiles; ++t) {
     Ints y[2][2][V];
+    start<2, V>(y[0], job.result, column);
+    start<2, V>(y[1], job.result, column);
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
       const int32_t* from = job.products + t * job.pitch + v * kWidth;
@@ -331,8 +410,8 @@ void end_tiles(const IntegerTiles& job, int64_t vector, int count) {
       }
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
-        y[i][0][v] = quarter(add_ints(add_ints(rows[i][0], rows[i][1]), rows[i][2]));
-        y[i][1][v] = quarter(sub_ints(sub_ints(rows[i][1], rows[i][2]), rows[i][3]));
+        y[i][0][v] = add_ints(y[i][0][v], quarter(add_ints(add_ints(rows[i][0], rows[i][1]), rows[i][2])));
+        y[i][1][v] = add_ints(y[i][1][v], quarter(sub_ints(sub_ints(rows[i][1], rows[i][2]), rows[i][3])));
       }
     }
     const IntegerTiles::Place& place = job.places[t];

@@ -14,8 +14,9 @@
 namespace pl::host {
 namespace {
 
-// Of a block's copy: well within the smallest second-level caches, beside the weights of two vectors.
-constexpr int64_t kCopyBytes = 96 << 10;
+// Of a block's copy, which each vector of columns reads again.  From 8 to 96 KB layers' times differ by a few percent.
+constexpr int64_t kCopyBytes = 32 << 10, kDepthwiseCopyBytes = 128 << 10;
+constexpr int64_t kFewPixels = 24;  // with fewer of them each weight is used too seldom
 // Weights of more bytes than this are divided among threads where one block holds all of x.
 constexpr int64_t kOwnWeightBytes = 256 << 10;
 // Integers behind the last one of a copy that vectors and pairs reach into.
@@ -73,7 +74,8 @@ struct IntegerProductBody {
   void divide(int64_t weight_bytes) {
     const int64_t processors = available_processors();
     const int64_t row_bytes = copy_row() * int64_t(sizeof(int16_t));
-    const int64_t fit = std::max<int64_t>(kCopyBytes / row_bytes - rows.reach, 0) / rows.next + 1;
+    int64_t fit = std::max<int64_t>((depthwise ? kDepthwiseCopyBytes : kCopyBytes) / row_bytes - rows.reach, 0) / rows.next + 1;
+    fit = std::max(fit, divided_up(kFewPixels, columns.out));
     blocks_of_image = divided_up(rows.out, std::min(fit, rows.out));
     const int64_t pairs = depthwise || groups > 1 ? 1 : divided_up(vectors, 2);
     if (images * blocks_of_image == 1 && weight_bytes > kOwnWeightBytes && pairs >= processors) {
@@ -128,12 +130,12 @@ struct IntegerProductBody {
     }
   }
 
-  void multiply(const int16_t* x, const int16_t* weights, const IntegerResult& whole, int64_t first_pixel,
+  void multiply(const int16_t* x, const char* weights, const IntegerResult& whole, int64_t first_pixel,
                 int64_t pixels, int64_t part) const {
     if (depthwise) {
       IntegerDepthwise job;
       job.x = x, job.offsets = offsets.data(), job.taps = taps.data(), job.tap_count = int64_t(taps.size());
-      job.weights = weights, job.columns = outputs;
+      job.weights = reinterpret_cast<const int16_t*>(weights), job.columns = outputs;
       job.result = ending.at(whole, first_pixel, 0, 0);
       kernels->depthwise(job, 0, pixels);
       return;
@@ -154,7 +156,7 @@ struct IntegerProductBody {
   void operator()(const KernelArguments& arguments) const {
     char* workspace = static_cast<char*>(arguments.workspace->host());
     const char* x = static_cast<const char*>(input(arguments, 0));
-    const int16_t* weights = static_cast<const int16_t*>(input(arguments, 1));
+    const char* weights = static_cast<const char*>(input(arguments, 1));
     const IntegerResult whole = ending.bind(arguments, workspace);
     const int32_t zero = ending.x_zero(arguments);
     workspace += ending.workspace_bytes();
@@ -179,31 +181,28 @@ struct IntegerProductBody {
   }
 };
 
-// Weights (oc, ic / groups, kh, kw), widened, as IntegerProduct and IntegerDepthwise take them.
+// Weights (oc, ic / groups, kh, kw) as IntegerProduct and, of 16 bits, IntegerDepthwise take them.
 struct IntegerWeights {
-  bool is_signed, depthwise, joined;
+  bool depthwise, joined;
   bool matrix;  // (k, n)
   int64_t outputs, group_inputs, kernel_h, kernel_w, groups;
   int64_t vectors, width, depth, tap_count;
 
   size_t bytes() const {
-    return size_t(depthwise ? vectors * 2 * width * tap_count : groups * vectors * width * tap_count * depth) *
-           sizeof(int16_t);
+    return depthwise ? size_t(vectors * 2 * width * tap_count) * sizeof(int16_t)
+                     : size_t(groups * vectors * width * tap_count * depth);
   }
-  int16_t value(const void* from, int64_t i) const {
-    return is_signed ? int16_t(static_cast<const int8_t*>(from)[i]) : int16_t(static_cast<const uint8_t*>(from)[i]);
-  }
-  void operator()(const void* from, void* packed) const {
-    int16_t* to = static_cast<int16_t*>(packed);
-    std::memset(to, 0, bytes());
+  void operator()(const void* source, void* packed) const {
+    const int8_t* from = static_cast<const int8_t*>(source);
+    std::memset(packed, 0, bytes());
     parallel_for(depthwise ? 1 : groups * vectors, double(width * tap_count * depth), [&](int64_t first, int64_t last) {
-      if (depthwise) return interleave_taps(from, to);
-      for (int64_t vector = first; vector < last; ++vector) pack_vector(from, vector, to);
+      if (depthwise) return interleave_taps(from, static_cast<int16_t*>(packed));
+      for (int64_t vector = first; vector < last; ++vector) pack_vector(from, vector, static_cast<int8_t*>(packed));
     });
   }
-  void pack_vector(const void* from, int64_t vector, int16_t* to) const {
+  void pack_vector(const int8_t* from, int64_t vector, int8_t* to) const {
     const int64_t each = outputs / groups, taps = kernel_h * kernel_w, begin = vector % vectors * width;
-    int16_t* base = to + vector * width * tap_count * depth;
+    int8_t* base = to + vector * width * tap_count * depth;
     for (int64_t lane = 0; lane < std::min(width, each - begin); ++lane) {
       const int64_t o = vector / vectors * each + begin + lane;
       for (int64_t i = 0; i < group_inputs; ++i)
@@ -211,18 +210,18 @@ struct IntegerWeights {
           const int64_t t = joined ? tap / kernel_w : tap;
           const int64_t k = joined ? tap % kernel_w * group_inputs + i : i;
           base[(t * depth + k / 2 * 2) * width + lane * 2 + k % 2] =
-              value(from, matrix ? i * outputs + o : (o * group_inputs + i) * taps + tap);
+              from[matrix ? i * outputs + o : (o * group_inputs + i) * taps + tap];
         }
     }
   }
   // Pairs of taps, interleaved as their inputs are: within 128 bits, the lower channels of each first.
-  void interleave_taps(const void* from, int16_t* to) const {
+  void interleave_taps(const int8_t* from, int16_t* to) const {
     const int64_t taps = kernel_h * kernel_w;
     for (int64_t o = 0; o < outputs; ++o) {
       const int64_t vector = o / (2 * width), c = o % (2 * width), high = c % 8 / 4;
       for (int64_t tap = 0; tap < taps; ++tap)
         to[(vector * tap_count + tap / 2 * 2 + high) * 2 * width + c / 8 * 8 + c % 4 * 2 + tap % 2] =
-            value(from, o * taps + tap);
+            from[o * taps + tap];
     }
   }
 };
@@ -243,7 +242,7 @@ void add_integer_product(const Op& op, IntegerProductBody body, std::vector<Tens
   body.depth = divided_up(body.channels / groups * (body.joined ? columns.kernel : 1), 2) * 2;
 
   IntegerWeights weights;
-  weights.is_signed = op.in(1).dtype == DType::s8, weights.depthwise = depthwise, weights.joined = body.joined;
+  weights.depthwise = depthwise, weights.joined = body.joined;
   weights.matrix = op.schema->kind == "quantized_matmul";
   weights.outputs = body.outputs, weights.group_inputs = body.channels / groups;
   weights.kernel_h = rows.kernel, weights.kernel_w = columns.kernel, weights.groups = groups;
@@ -329,8 +328,8 @@ void list_integer_products(const Op& op, CandidateList& out) {
                             : "the kernels of integers multiply by one matrix, not by a stack of them");
     return;
   }
-  if (QuantizedInputs(op).weight_zero >= 0) {
-    out.refuse("host", "the kernels of integers take no zero point of weights");
+  if (QuantizedInputs(op).weight_zero >= 0 || op.in(1).dtype != DType::s8) {
+    out.refuse("host", "the kernels of integers take weights of s8 without zero points");
     return;
   }
   for (const IntegerKernels* const* kernels = all_integer_kernels(); *kernels; ++kernels) {

@@ -1,7 +1,7 @@
 // Kind quantized_conv by Winograd's F(2x2, 3x3), on integers: 3x3, stride 1, one group, channels last.
 //
 // With G' = 2 G everything is an integer: windows of 4 x 4 values of at most 255 become at most 1020, filters of at
-// most 128 (255 of u8) at most 1152 (2295), both within 16 bits, and the result is four times the sum of the
+// most 128 at most 1152, both within 16 bits, and the result is four times the sum of the
 // definition.  Sums wrap around at 32 bits, which does no harm where four times the result does not; channels are
 // limited to that.  So results are those of the definition, bit by bit, with 16 products where that has 36.
 #include <cstring>
@@ -147,7 +147,7 @@ struct IntegerWinogradBody {
           const int64_t first_vector = 2 * pair, last_vector = std::min(vectors, 2 * pair + 2);
           IntegerProduct job;
           const int32_t tap = 0;
-          job.offsets = offsets.data(), job.taps = &tap, job.depth = depth;
+          job.offsets = offsets.data(), job.taps = &tap, job.depth = depth, job.wide = true;
           job.columns = vectors * kernels->width;
           job.result.pixel = pitch();
           for (int64_t i = 0; i < kElements; ++i) {
@@ -169,7 +169,6 @@ struct IntegerWinogradBody {
 
 // Filters (oc, ic, 3, 3), transformed: 16 matrices as IntegerProduct takes them.
 struct IntegerFilters {
-  bool is_signed;
   int64_t outputs, inputs, vectors, width, depth;
 
   size_t bytes() const { return size_t(kElements * vectors * width * depth) * sizeof(int16_t); }
@@ -183,8 +182,7 @@ struct IntegerFilters {
           int g[3][3], rows[4][3];
           for (int k = 0; k < 9; ++k) {
             const int64_t at = (o * inputs + i) * 9 + k;
-            g[k / 3][k % 3] =
-                is_signed ? int(static_cast<const int8_t*>(from)[at]) : int(static_cast<const uint8_t*>(from)[at]);
+            g[k / 3][k % 3] = static_cast<const int8_t*>(from)[at];
           }
           for (int k = 0; k < 3; ++k) {
             rows[0][k] = 2 * g[0][k];
@@ -213,9 +211,8 @@ void add_integer_winograd(const Op& op, const IntegerKernels& kernels, Candidate
   for (const Window& window : {rows, columns})
     if (window.kernel != 3 || window.stride != 1 || window.dilation != 1) return;
   const int64_t channels = op.in(0).shape[1], outputs = op.out().shape[1], width = kernels.width;
-  const bool signed_weights = op.in(1).dtype == DType::s8;
   // Four times the largest sum.
-  const int64_t largest = 4 * 9 * channels * 255 * (signed_weights ? 128 : 255);
+  const int64_t largest = 4 * 9 * channels * 255 * 128;
   if (channels < 16 || outputs < width || largest > std::numeric_limits<int32_t>::max()) return;
   const auto ending = IntegerEnding::of(op, 1, width);
   if (!ending) return;
@@ -225,7 +222,7 @@ void add_integer_winograd(const Op& op, const IntegerKernels& kernels, Candidate
   body.rows = rows, body.columns = columns;
   body.depth = divided_up(channels, 2) * 2;
   body.vectors = divided_up(outputs, width);
-  const IntegerFilters filters{signed_weights, outputs, channels, body.vectors, width, body.depth};
+  const IntegerFilters filters{outputs, channels, body.vectors, width, body.depth};
   // Of whole tiles and vectors.
   const double multiplied = double(kElements * body.tiles() * body.depth * body.vectors * width);
   body.products = multiplied;
