@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/numbers.h"
 #include "ops/post_ops.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/pointwise/functions.h"
@@ -30,6 +31,7 @@ std::optional<IntegerStep> integer_step_of(const PostOp& step) {
   const Finish finish = Finish::of(step);
   if (step.name == "round") {
     made.kind = Kind::round;
+    made.low = -kInfinity, made.high = kInfinity;
   } else if (finish.kind == Finish::Kind::clamp) {
     made.kind = Kind::clamp;
     made.low = finish.low, made.high = finish.high;
@@ -147,6 +149,21 @@ IntegerResult IntegerEnding::bind(const KernelArguments& arguments, char* worksp
       steps.pop_back();
     }
     result.low = int32_t(std::nearbyint(low)), result.high = high;
+  }
+  // What follows a rounding is a part of it: each step is a pass over a tile.
+  for (size_t i = 0; i + 1 < steps.size();) {
+    IntegerStep& step = steps[i];
+    const IntegerStep& next = steps[i + 1];
+    const bool unlimited = step.low == -kInfinity && step.high == kInfinity && step.factor == 1;
+    if (step.kind == Kind::round && next.kind == Kind::scale)
+      step.factor *= next.factor;
+    else if (step.kind == Kind::round && next.kind == Kind::clamp && unlimited)
+      step.low = next.low, step.high = next.high;
+    else {
+      ++i;
+      continue;
+    }
+    steps.erase(steps.begin() + int64_t(i) + 1);
   }
   result.step_count = int(steps.size());
   std::copy(steps.begin(), steps.end(), result.steps);

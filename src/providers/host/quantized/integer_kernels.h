@@ -16,8 +16,8 @@ namespace pl::host {
 struct IntegerStep {
   enum class Kind { scale, clamp, round, add, other };
   Kind kind = Kind::scale;
-  float factor = 1;         // of scale
-  float low = 0, high = 0;  // of clamp
+  float factor = 1;         // of scale, and of round, which then limits what it rounded and multiplies that
+  float low = 0, high = 0;  // of clamp and round
   Finish::Run other = nullptr;
   double alpha = 0, beta = 0;  // of other
 };
@@ -51,7 +51,7 @@ struct IntegerProduct {
   const int32_t* offsets = nullptr;  // by pixel of the block
   const int32_t* taps = nullptr;
   int64_t tap_count = 1;
-  int64_t depth = 0;                 // of a tap, even
+  int64_t depth = 0;              // of a tap, even
   const void* weights = nullptr;  // vector v, tap t, terms k and k + 1: ((v * tap_count + t) * depth + k) * width
   bool wide = false;              // weights of 16 bits; else of 8, which are widened as they are loaded
   int64_t columns = 0;

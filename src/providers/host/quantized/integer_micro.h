@@ -44,7 +44,8 @@ PL_ALWAYS Limits limits_of(int32_t least, int32_t zero) { return {all_ints(least
 // Two vectors of columns of a pixel, 16 bytes each; no value is above what bytes hold.
 template <bool Signed>
 PL_ALWAYS void store_pixel(char* y, Ints a, Ints b, const Limits& limits) {
-  a = add_ints(_mm512_max_epi32(a, limits.least), limits.zero), b = add_ints(_mm512_max_epi32(b, limits.least), limits.zero);
+  a = add_ints(_mm512_max_epi32(a, limits.least), limits.zero),
+  b = add_ints(_mm512_max_epi32(b, limits.least), limits.zero);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm512_cvtepi32_epi8(a));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(y + 16), _mm512_cvtepi32_epi8(b));
 }
@@ -149,7 +150,11 @@ __attribute__((noinline)) void apply_steps(const IntegerResult& result, float* v
           store_floats(values + i, clamp(load_floats(values + i), all_floats(step.low), all_floats(step.high)));
         break;
       case IntegerStep::Kind::round:
-        for (int i = 0; i < n; i += kWidth) store_floats(values + i, round_floats(load_floats(values + i)));
+        for (int i = 0; i < n; i += kWidth) {
+          const Floats rounded = round_floats(load_floats(values + i));
+          const Floats limited = clamp(rounded, all_floats(step.low), all_floats(step.high));
+          store_floats(values + i, multiply(limited, all_floats(step.factor)));
+        }
         break;
       case IntegerStep::Kind::add: {
         const Floats scale = all_floats(result.addend_scale), zero = all_floats(-result.addend_zero);
@@ -180,8 +185,8 @@ PL_ALWAYS void store_rounded(char* y, const Ints (&rounded)[P][2], const Integer
   if (V == 2 && count == 2 * kWidth) {
 #pragma GCC unroll 16
     for (int p = 0; p + 1 < P; p += 2)
-      store_pixels<Signed>(y + p * step, y + (p + 1) * step, rounded[p][0], rounded[p][1],
-                           rounded[p + 1][0], rounded[p + 1][1], limits);
+      store_pixels<Signed>(y + p * step, y + (p + 1) * step, rounded[p][0], rounded[p][1], rounded[p + 1][0],
+                           rounded[p + 1][1], limits);
     if (P % 2) store_pixel<Signed>(y + (P - 1) * step, rounded[P - 1][0], rounded[P - 1][1], limits);
     return;
   }

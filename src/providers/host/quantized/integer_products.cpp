@@ -25,7 +25,7 @@ constexpr int64_t kCopySlack = 64;
 constexpr double kIntegerProductsOfNanosecond = 60;
 // How much of twice the device's rate in f32 tiles reach (`python -m bench.estimates`), and how many terms what stands
 // before and behind a sum's costs.
-constexpr double kIntegerReached = 0.75, kEndingTerms = 40, kDepthwiseReached = 0.6;
+constexpr double kIntegerReached = 0.77, kEndingTerms = 16, kDepthwiseReached = 0.2;
 
 // Rows and columns of the copy, for one dimension.
 struct CopiedAxis {
@@ -74,7 +74,8 @@ struct IntegerProductBody {
   void divide(int64_t weight_bytes) {
     const int64_t processors = available_processors();
     const int64_t row_bytes = copy_row() * int64_t(sizeof(int16_t));
-    int64_t fit = std::max<int64_t>((depthwise ? kDepthwiseCopyBytes : kCopyBytes) / row_bytes - rows.reach, 0) / rows.next + 1;
+    int64_t fit =
+        std::max<int64_t>((depthwise ? kDepthwiseCopyBytes : kCopyBytes) / row_bytes - rows.reach, 0) / rows.next + 1;
     fit = std::max(fit, divided_up(kFewPixels, columns.out));
     blocks_of_image = divided_up(rows.out, std::min(fit, rows.out));
     const int64_t pairs = depthwise || groups > 1 ? 1 : divided_up(vectors, 2);
@@ -130,8 +131,8 @@ struct IntegerProductBody {
     }
   }
 
-  void multiply(const int16_t* x, const char* weights, const IntegerResult& whole, int64_t first_pixel,
-                int64_t pixels, int64_t part) const {
+  void multiply(const int16_t* x, const char* weights, const IntegerResult& whole, int64_t first_pixel, int64_t pixels,
+                int64_t part) const {
     if (depthwise) {
       IntegerDepthwise job;
       job.x = x, job.offsets = offsets.data(), job.taps = taps.data(), job.tap_count = int64_t(taps.size());

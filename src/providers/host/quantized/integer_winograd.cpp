@@ -20,7 +20,7 @@ constexpr int64_t kElements = 16;  // of a transformed window
 // seldom.
 constexpr int64_t kWindowBytes = 192 << 10, kFewWindows = 18;
 // As in integer_products.cpp; transforms count as part of the products.
-constexpr double kTilesOfNanosecond = 60, kTilesReached = 0.62;
+constexpr double kTilesOfNanosecond = 60, kTilesReached = 0.66, kTileTerms = 14;
 
 // y[i] of a window, i = 4 * row + column, for each channel: B^T (x - zero) B.
 template <class T>
@@ -237,7 +237,7 @@ void add_integer_winograd(const Op& op, const IntegerKernels& kernels, Candidate
   Candidate& candidate = out.candidates.back();
   candidate.workspace_bytes = workspace;
   candidate.flops = 2 * multiplied / 2;  // an instruction has twice the products of one of f32
-  candidate.efficiency = kTilesReached * double(channels) / double(channels + 20);
+  candidate.efficiency = kTilesReached * double(channels) / (double(channels) + kTileTerms);
   candidate.packings.push_back({1, concat("integers_winograd_f2:", width, ' ', op.in(1).str()), filters.bytes(),
                                 [filters](Buffer& source, Buffer& packed) { filters(source.host(), packed.host()); },
                                 [filters] {
