@@ -124,6 +124,44 @@ void check_matmul(const Case& c, const Dims& a_shape, const Dims& b_shape) {
   check("matmul_integer", "", {a, b, a_zero, b_zero}, sums, onednn);
 }
 
+// What a product is rounded to, the numbers that this stands for plus those of another tensor, a function, rounded.
+TEST("addend") {
+  device = make_cpu_device();
+  const Dims x_shape{2, 24, 6, 7};
+  for (DType dtype : {DType::u8, DType::s8})
+    for (int64_t kernel : {1, 3})
+      for (int64_t outputs : {16, 21, 48})
+        for (bool zero : {false, true}) {
+          const Dims w_shape{outputs, 24, kernel, kernel}, y_shape{2, outputs, 6, 7};
+          const Argument x = extremes(dtype, x_shape, 31), w = random_argument(DType::s8, w_shape, 32, -30, 30);
+          const Argument q = extremes(dtype, y_shape, 33);
+          const Argument x_scale = one(DType::f32, float(0.013)), w_scale = one(DType::f32, float(0.021));
+          const Argument y_scale = one(DType::f32, float(0.531)), q_scale = one(DType::f32, float(0.273));
+          const double q_zero = zero ? 17 : 0, low = dtype == DType::u8 ? 0 : -128;
+          Values expected;
+          for_each(y_shape, [&](const Dims& p, size_t i) {
+            double sum = 0;
+            for (int64_t c = 0; c < 24; ++c)
+              for (int64_t kh = 0; kh < kernel; ++kh)
+                for (int64_t kw = 0; kw < kernel; ++kw) {
+                  const int64_t h = p[2] + kh - kernel / 2, column = p[3] + kw - kernel / 2;
+                  if (h < 0 || h >= 6 || column < 0 || column >= 7) continue;
+                  sum += x.values[at(x_shape, {p[0], c, h, column})] * w.values[at(w_shape, {p[1], c, kh, kw})];
+                }
+            const double real = sum * x_scale.values[0] * w_scale.values[0];
+            const double rounded = std::min(std::max(std::nearbyint(real * 2), low), low + 255) * 0.5;
+            const double total = std::max(rounded + (q.values[i] - q_zero) * q_scale.values[0], 0.0);
+            expected.push_back(requantised(total, 1 / y_scale.values[0], 3, dtype));
+          });
+          check("qlinear_conv",
+                concat("padding=", kernel / 2, " post_ops=\"scale(2), round, clip(", low, ", ", low + 255,
+                       "), scale(0.5), add(addend), relu\""),
+                {x, w, x_scale, w_scale, y_scale, absent(), absent(), one(dtype, 3), absent(), q, q_scale,
+                 zero ? one(dtype, q_zero) : absent()},
+                expected, true);
+        }
+}
+
 // A convolution of integers by its definition; x outside the image counts as its zero point.
 void check_geometry(const Dims& x_shape, const Dims& w_shape, int64_t stride, int64_t padding, int64_t dilation,
                     int64_t groups, DType x_dtype, bool saturated) {
