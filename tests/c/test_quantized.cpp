@@ -162,16 +162,21 @@ TEST("addend") {
         }
 }
 
+// Both: some steps of four terms have weights of one sign that reach beyond 128, some not.
+enum class Weights { both, largest, limit };
+
 // A convolution of integers by its definition; x outside the image counts as its zero point.
 void check_geometry(const Dims& x_shape, const Dims& w_shape, int64_t stride, int64_t padding, int64_t dilation,
-                    int64_t groups, DType x_dtype, bool saturated) {
-  const auto values = [&](DType dtype, const Dims& shape, unsigned seed) {
-    Argument argument = extremes(dtype, shape, seed);
-    if (saturated)  // every product the largest one there is
-      for (double& value : argument.values) value = dtype == DType::u8 ? 255 : -128;
-    return argument;
-  };
-  const Argument x = values(x_dtype, x_shape, 21), w = values(DType::s8, w_shape, 22);
+                    int64_t groups, DType x_dtype, Weights weights) {
+  const bool saturated = weights != Weights::both;
+  Argument x = extremes(x_dtype, x_shape, 21), w = random_argument(DType::s8, w_shape, 22, -100, 100);
+  for (size_t i = 0; i < w.values.size(); ++i)  // in a third of the columns
+    if (i / size_t(w_shape[1]) % 3) w.values[i] = std::nearbyint(w.values[i] / 2);
+  if (saturated) {
+    // Every product the largest one there is; or every sum of two, of those that 16 bits hold.
+    for (double& value : x.values) value = x_dtype == DType::u8 ? 255 : -128;
+    for (size_t i = 0; i < w.values.size(); ++i) w.values[i] = weights == Weights::largest ? -128 : i % 5 ? 64 : -64;
+  }
   const double zero = x_dtype == DType::u8 ? 3 : -128;
   const std::string window =
       concat("stride=", stride, " padding=", padding, " dilation=", dilation, " groups=", groups);
@@ -207,10 +212,10 @@ TEST("geometry") {
   for (int threads : {2, 1, 5}) {
     use_threads(threads);
     for (DType dtype : {DType::u8, DType::s8})
-      for (bool saturated : {false, true}) {
+      for (Weights weights : {Weights::both, Weights::largest, Weights::limit}) {
         const auto conv = [&](const Dims& x, const Dims& w, int64_t stride, int64_t padding, int64_t dilation = 1,
                               int64_t groups = 1) {
-          check_geometry(x, w, stride, padding, dilation, groups, dtype, saturated);
+          check_geometry(x, w, stride, padding, dilation, groups, dtype, weights);
         };
         // Products: pixels and columns that leave tails, odd channels, strides, padding of a 1x1.
         for (int64_t outputs : {1, 7, 8, 17, 32, 50}) conv({1, 13, 5, 7}, {outputs, 13, 1, 1}, 1, 0);

@@ -54,6 +54,10 @@ PL_VECTORISED void widen_unsigned(const uint8_t* x, int16_t zero, int16_t* y, in
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = int16_t(x[i] - zero);
 }
+PL_VECTORISED void turn_first_bit(const uint8_t* x, uint8_t* y, int64_t n) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) y[i] = uint8_t(x[i] ^ 128);
+}
 PL_VECTORISED void widen_signed(const int8_t* x, int16_t zero, int16_t* y, int64_t n) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = int16_t(x[i] - zero);
@@ -66,6 +70,14 @@ void widen_bytes(const void* x, bool is_signed, int32_t zero, int16_t* y, int64_
     widen_signed(static_cast<const int8_t*>(x), int16_t(zero), y, n);
   else
     widen_unsigned(static_cast<const uint8_t*>(x), int16_t(zero), y, n);
+}
+
+void unsigned_bytes(const void* x, bool is_signed, uint8_t* y, int64_t n) {
+  const uint8_t* from = static_cast<const uint8_t*>(x);
+  if (is_signed)
+    turn_first_bit(from, y, n);
+  else
+    std::copy_n(from, n, y);
 }
 
 std::optional<IntegerEnding> IntegerEnding::of(const Op& op, int64_t groups, int64_t lanes) {
@@ -95,7 +107,8 @@ int32_t IntegerEnding::zero_point(const KernelArguments& arguments, int i) const
                                                : int32_t(*static_cast<const int8_t*>(data));
 }
 
-IntegerResult IntegerEnding::bind(const KernelArguments& arguments, char* workspace) const {
+IntegerResult IntegerEnding::bind(const KernelArguments& arguments, char* workspace, const int32_t* sums,
+                                  int32_t zero) const {
   using Form = IntegerResult::Form;
   using Kind = IntegerStep::Kind;
   IntegerResult result;
@@ -105,6 +118,19 @@ IntegerResult IntegerEnding::bind(const KernelArguments& arguments, char* worksp
                 : y_.dtype == DType::f32 ? Form::reals
                 : y_.dtype == DType::u8  ? Form::unsigned_bytes
                                          : Form::signed_bytes;
+  const int64_t filled = groups_ * group_columns_, each = columns_ / groups_;
+  const void* given = in_.bias >= 0 ? input(arguments, in_.bias) : nullptr;
+  const bool of_sums = given && inputs_[size_t(in_.bias)].dtype == DType::s32;
+  if (of_sums || (sums && zero != 0)) {
+    int32_t* initial = reinterpret_cast<int32_t*>(workspace + 2 * column_bytes(filled));
+    std::fill_n(initial, filled, 0);
+    for (int64_t group = 0; group < groups_ && of_sums; ++group)
+      std::copy_n(static_cast<const int32_t*>(given) + group * each, each, initial + group * group_columns_);
+    if (sums)  // wrapping around as all sums do
+      for (int64_t j = 0; j < filled; ++j)
+        initial[j] = int32_t(uint32_t(initial[j]) - uint32_t(zero) * uint32_t(sums[j]));
+    result.initial = initial;
+  }
   if (!in_.scaled()) return result;
   if (in_.addend >= 0) {
     result.addend = input(arguments, in_.addend);
@@ -168,26 +194,17 @@ IntegerResult IntegerEnding::bind(const KernelArguments& arguments, char* worksp
   result.step_count = int(steps.size());
   std::copy(steps.begin(), steps.end(), result.steps);
 
-  const int64_t filled = groups_ * group_columns_, each = columns_ / groups_;
   float* factor = reinterpret_cast<float*>(workspace);
   float* bias = reinterpret_cast<float*>(workspace + column_bytes(filled));
-  int32_t* initial = reinterpret_cast<int32_t*>(workspace + 2 * column_bytes(filled));
   const float* weight_scale = static_cast<const float*>(input(arguments, in_.weight_scale));
   const bool single = inputs_[size_t(in_.weight_scale)].elements() == 1;
   const float common = *static_cast<const float*>(input(arguments, in_.x_scale)) * first;
-  const void* given = in_.bias >= 0 ? input(arguments, in_.bias) : nullptr;
-  const bool sums = given && inputs_[size_t(in_.bias)].dtype == DType::s32;
   result.factor = factor;
-  if (given && sums) result.initial = initial;
-  if (given && !sums) result.bias = bias;
+  if (given && !of_sums) result.bias = bias;
   for (int64_t group = 0; group < groups_; ++group) {
     const int64_t to = group * group_columns_, from = group * each;
     std::fill(factor + to + each, factor + to + group_columns_, 0.0f);
     for (int64_t j = 0; j < each; ++j) factor[to + j] = common * weight_scale[single ? 0 : from + j];
-    if (result.initial) {
-      std::fill(initial + to + each, initial + to + group_columns_, 0);
-      std::copy_n(static_cast<const int32_t*>(given) + from, each, initial + to);
-    }
     if (result.bias) {
       std::fill(bias + to + each, bias + to + group_columns_, 0.0f);
       for (int64_t j = 0; j < each; ++j) bias[to + j] = static_cast<const float*>(given)[from + j] * first;

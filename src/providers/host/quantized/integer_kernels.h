@@ -1,9 +1,13 @@
 // Products of integers of 8 bits: the jobs that the vector code does, and the table of that code by instruction set.
 // integer_products.cpp and integer_winograd.cpp make the jobs, integer_micro.h does them.
 //
-// Factors are integers of 16 bits, multiplied in pairs whose sums have 32: exact for every value that u8 or s8 less a
-// zero point can have.  (The products of u8 and s8 that AVX2 adds in 16 bits saturate from 255 * 127 * 2 on.)  x is
-// widened as it is copied, its zero point taken off, zeros where the padding is; weights are widened as they are loaded.  On a Zen 3 that gives 1.6 times the multiply-adds of f32; u8 by s8 in 16 bits would give 1.8 to 2.
+// Sums are exact for all values, in two ways:
+//   narrow  u8 by s8, four terms at a time, as AVX2 multiplies them: sums of two products in 16 bits, which saturate
+//           where two weights of the same sign reach beyond 128.  x is u8; of s8 the first bit is turned, and 128 is a
+//           part of its zero point, which is applied to the sums of the weights.
+//   wide    s16 by s16: x less its zero point, weights widened as they are loaded.
+// Which of the two is decided when weights are packed, for each step: four terms of the columns of two vectors.  On a
+// Zen 3 narrow steps have 1.8 to 2 times the multiply-adds of f32, wide ones 1.6.
 #pragma once
 
 #include <cstdint>
@@ -45,17 +49,30 @@ struct IntegerResult {
   float addend_scale = 1, addend_zero = 0;
 };
 
-// y[pixel, column] = sum over t and k of x[offsets[pixel] + taps[t] + k] * w[column, t, k].
+// y[pixel, column] = sum over steps, and the four terms k of each, of x[offsets[pixel] + places[step] + k] * w[column].
+// Two vectors of columns go together, a panel; the last one may have a single vector.
 struct IntegerProduct {
-  const int16_t* x = nullptr;
+  const uint8_t* narrow = nullptr;   // x as it is
+  const int16_t* wide = nullptr;     // x less its zero point; null where no step is wide
   const int32_t* offsets = nullptr;  // by pixel of the block
-  const int32_t* taps = nullptr;
-  int64_t tap_count = 1;
-  int64_t depth = 0;              // of a tap, even
-  const void* weights = nullptr;  // vector v, tap t, terms k and k + 1: ((v * tap_count + t) * depth + k) * width
-  bool wide = false;              // weights of 16 bits; else of 8, which are widened as they are loaded
+  int64_t steps = 0;
+  // Panels one after the other; of a step for each vector, then each column, its four weights; of a wide step those of
+  // the first two terms for each vector, then of the others.
+  const int8_t* weights = nullptr;
+  const int32_t* places = nullptr;        // of the steps of each panel, narrow ones first
+  const int32_t* narrow_steps = nullptr;  // how many they are, by panel
   int64_t columns = 0;
   IntegerResult result;  // y and addend: of the block's first pixel and column 0
+};
+
+// The same of one long term, x and weights of 16 bits.
+struct WideProduct {
+  const int16_t* x = nullptr;
+  const int32_t* offsets = nullptr;
+  int64_t depth = 0;                 // even
+  const int16_t* weights = nullptr;  // vector v, terms k and k + 1: (v * depth + k) * width
+  int64_t columns = 0;
+  IntegerResult result;
 };
 
 // One filter for each channel, all channels side by side.
@@ -87,7 +104,9 @@ struct IntegerKernels {
   const char* isa;
   int width;  // sums a vector
   // Pixels [first, last) of the block by vectors of columns [first_vector, last_vector).
+  // first_vector is even.
   void (*product)(const IntegerProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector);
+  void (*wide_product)(const WideProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector);
   // Pixels [first, last) of all channels.
   void (*depthwise)(const IntegerDepthwise& job, int64_t first, int64_t last);
   // Vectors of columns [first_vector, last_vector), at most two, which the products begin with.

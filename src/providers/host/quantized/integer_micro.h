@@ -1,7 +1,8 @@
 // The vector code of integer_kernels.h, compiled once for each instruction set.
 //
 // The file that includes this sets the instruction set (#pragma GCC target), then PL_INTEGER_NAMESPACE,
-// PL_INTEGER_BITS (of a vector: 256 or 512) and PL_INTEGER_PIXELS (of a tile of two vectors of columns).  Nothing of
+// PL_INTEGER_BITS (of a vector: 256 or 512), PL_INTEGER_PIXELS and PL_INTEGER_WIDE_PIXELS (of a tile of two vectors of
+// columns).  Nothing of
 // the standard library may be instantiated here: see conv_micro.h.
 
 namespace pl::host::PL_INTEGER_NAMESPACE {
@@ -22,6 +23,9 @@ PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 PL_ALWAYS Ints sub_ints(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
 PL_ALWAYS Ints quarter(Ints v) { return _mm512_srai_epi32(v, 2); }
 PL_ALWAYS Ints multiply_pairs(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
+// Unsigned by signed bytes, the products of two added in 16 bits; then two of these sums added.
+PL_ALWAYS Ints multiply_bytes(Ints x, Ints w, Ints ones) { return _mm512_madd_epi16(_mm512_maddubs_epi16(x, w), ones); }
+PL_ALWAYS Ints all_shorts(short value) { return _mm512_set1_epi16(value); }
 PL_ALWAYS Floats load_floats(const void* p) { return _mm512_loadu_ps(p); }
 PL_ALWAYS void store_floats(void* p, Floats v) { _mm512_storeu_ps(p, v); }
 PL_ALWAYS Floats all_floats(float value) { return _mm512_set1_ps(value); }
@@ -76,6 +80,9 @@ PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 PL_ALWAYS Ints sub_ints(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
 PL_ALWAYS Ints quarter(Ints v) { return _mm256_srai_epi32(v, 2); }
 PL_ALWAYS Ints multiply_pairs(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
+// Unsigned by signed bytes, the products of two added in 16 bits; then two of these sums added.
+PL_ALWAYS Ints multiply_bytes(Ints x, Ints w, Ints ones) { return _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), ones); }
+PL_ALWAYS Ints all_shorts(short value) { return _mm256_set1_epi16(value); }
 PL_ALWAYS Floats load_floats(const void* p) { return _mm256_loadu_ps(static_cast<const float*>(p)); }
 PL_ALWAYS void store_floats(void* p, Floats v) { _mm256_storeu_ps(static_cast<float*>(p), v); }
 PL_ALWAYS Floats all_floats(float value) { return _mm256_set1_ps(value); }
@@ -123,7 +130,6 @@ PL_ALWAYS void in_order(Ints& low, Ints& high) {
 #endif
 
 constexpr int kWidth = PL_INTEGER_BITS / 32;
-constexpr int kMostPixels = PL_INTEGER_PIXELS;  // of a tile of two vectors; of one vector too
 constexpr int kMostVectors = 2;
 
 // sum += t, in the register of the sum: GCC 12 otherwise copies sums between registers, and spills some of them, which
@@ -280,68 +286,130 @@ PL_ALWAYS void start(Ints (&sums)[P][V], const IntegerResult& result, int64_t co
   }
 }
 
-PL_ALWAYS Ints load_pairs(const int16_t* p) { return load_ints(p); }
-PL_ALWAYS Ints load_pairs(const int8_t* p) { return widened(p); }
+PL_ALWAYS Ints repeat(const void* p) {
+  int32_t value;
+  __builtin_memcpy(&value, p, sizeof value);
+  return all_ints(value);
+}
 
-template <class W, int P, int V>
+template <int P, int V>
 void product_tile(const IntegerProduct& job, int64_t pixel, int64_t vector, int count) {
-  const int16_t* x[P];
-#pragma GCC unroll 16
-  for (int p = 0; p < P; ++p) x[p] = job.x + job.offsets[pixel + p];
-  const int64_t w_vector = job.tap_count * job.depth * kWidth;
-  const W* w = static_cast<const W*>(job.weights) + vector * w_vector;
+  const int32_t* places = job.places + vector / kMostVectors * job.steps;
+  const int64_t narrow_steps = job.narrow_steps[vector / kMostVectors];
+  const int8_t* w = job.weights + vector * job.steps * 4 * kWidth;
   Ints sums[P][V];
   start<P, V>(sums, job.result, vector * kWidth);
-  for (int64_t t = 0; t < job.tap_count; ++t) {
-    const int64_t first = job.taps[t], last = first + job.depth;
-    for (int64_t k = first; k < last; k += 2, w += 2 * kWidth) {
+  {
+    const uint8_t* x[P];
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) x[p] = job.narrow + job.offsets[pixel + p];
+    const Ints ones = all_shorts(1);
+    for (int64_t step = 0; step < narrow_steps; ++step, w += V * 4 * kWidth) {
+      const int64_t place = places[step];
       Ints filter[V];
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) filter[v] = load_pairs(w + v * w_vector);
+      for (int v = 0; v < V; ++v) filter[v] = load_ints(w + v * 4 * kWidth);
 #pragma GCC unroll 16
       for (int p = 0; p < P; ++p) {
-        int32_t pair;
-        __builtin_memcpy(&pair, x[p] + k, sizeof pair);
-        const Ints value = all_ints(pair);
+        const Ints value = repeat(x[p] + place);
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) accumulate(sums[p][v], multiply_pairs(value, filter[v]));
+        for (int v = 0; v < V; ++v) accumulate(sums[p][v], multiply_bytes(value, filter[v], ones));
+      }
+    }
+  }
+  if (narrow_steps < job.steps) {
+    const int16_t* x[P];
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) x[p] = job.wide + job.offsets[pixel + p];
+    for (int64_t step = narrow_steps; step < job.steps; ++step) {
+      const int64_t place = places[step];
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half, w += V * 2 * kWidth) {
+        Ints filter[V];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) filter[v] = widened(w + v * 2 * kWidth);
+#pragma GCC unroll 16
+        for (int p = 0; p < P; ++p) {
+          const Ints value = repeat(x[p] + place + 2 * half);
+#pragma GCC unroll 4
+          for (int v = 0; v < V; ++v) accumulate(sums[p][v], multiply_pairs(value, filter[v]));
+        }
       }
     }
   }
   finish<P, V>(sums, job.result, pixel, vector * kWidth, count);
 }
 
-using ProductTile = void (*)(const IntegerProduct&, int64_t, int64_t, int);
-struct ProductTiles {
-  ProductTile tile[kMostVectors + 1][kMostPixels + 1] = {};
-};
-template <class W, int V, int P>
-constexpr void fill_product_tiles(ProductTiles& tiles) {
-  tiles.tile[V][P] = product_tile<W, P, V>;
-  if constexpr (P > 1) fill_product_tiles<W, V, P - 1>(tiles);
+template <int P, int V>
+void wide_tile(const WideProduct& job, int64_t pixel, int64_t vector, int count) {
+  const int16_t* x[P];
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) x[p] = job.x + job.offsets[pixel + p];
+  const int64_t w_vector = job.depth * kWidth;
+  const int16_t* w = job.weights + vector * w_vector;
+  Ints sums[P][V];
+  start<P, V>(sums, job.result, vector * kWidth);
+  for (int64_t k = 0; k < job.depth; k += 2, w += 2 * kWidth) {
+    Ints filter[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) filter[v] = load_ints(w + v * w_vector);
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) {
+      const Ints value = repeat(x[p] + k);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) accumulate(sums[p][v], multiply_pairs(value, filter[v]));
+    }
+  }
+  finish<P, V>(sums, job.result, pixel, vector * kWidth, count);
 }
-template <class W>
-constexpr ProductTiles product_tiles() {
-  ProductTiles tiles;
-  fill_product_tiles<W, 1, kMostPixels>(tiles);
-  fill_product_tiles<W, 2, kMostPixels>(tiles);
+
+template <class Job, int Most>
+struct Tiles {
+  using Tile = void (*)(const Job&, int64_t, int64_t, int);
+  Tile tile[kMostVectors + 1][Most + 1] = {};
+};
+template <int V, int P, int Most>
+constexpr void fill_tiles(Tiles<IntegerProduct, Most>& tiles) {
+  tiles.tile[V][P] = product_tile<P, V>;
+  if constexpr (P > 1) fill_tiles<V, P - 1>(tiles);
+}
+template <int V, int P, int Most>
+constexpr void fill_tiles(Tiles<WideProduct, Most>& tiles) {
+  tiles.tile[V][P] = wide_tile<P, V>;
+  if constexpr (P > 1) fill_tiles<V, P - 1>(tiles);
+}
+template <class Job, int Most>
+constexpr Tiles<Job, Most> tiles_of() {
+  Tiles<Job, Most> tiles;
+  fill_tiles<1, Most>(tiles);
+  fill_tiles<2, Most>(tiles);
   return tiles;
 }
-constexpr ProductTiles kByteTiles = product_tiles<int8_t>(), kWideTiles = product_tiles<int16_t>();
 
-void product(const IntegerProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector) {
-  const ProductTiles& table = job.wide ? kWideTiles : kByteTiles;
+template <class Job, int Most>
+PL_ALWAYS void all_tiles(const Tiles<Job, Most>& table, const Job& job, int64_t first, int64_t last,
+                         int64_t first_vector, int64_t last_vector) {
   // Tiles as equal as can be: one of a single pixel takes as long as one of several.
-  const int64_t pixels = last - first, tiles = (pixels + kMostPixels - 1) / kMostPixels;
+  const int64_t pixels = last - first, count_of_tiles = (pixels + Most - 1) / Most;
   for (int64_t vector = first_vector; vector < last_vector; vector += kMostVectors) {
     const int vectors = int(last_vector - vector < kMostVectors ? last_vector - vector : kMostVectors);
     const int64_t left = job.columns - vector * kWidth;
     const int count = int(left < vectors * kWidth ? left : vectors * kWidth);
-    for (int64_t tile = 0; tile < tiles; ++tile) {
-      const int64_t begin = pixels * tile / tiles, end = pixels * (tile + 1) / tiles;
+    for (int64_t tile = 0; tile < count_of_tiles; ++tile) {
+      const int64_t begin = pixels * tile / count_of_tiles, end = pixels * (tile + 1) / count_of_tiles;
       table.tile[vectors][end - begin](job, first + begin, vector, count);
     }
   }
+}
+
+constexpr auto kProductTiles = tiles_of<IntegerProduct, PL_INTEGER_PIXELS>();
+constexpr auto kWideTiles = tiles_of<WideProduct, PL_INTEGER_WIDE_PIXELS>();
+
+void product(const IntegerProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector) {
+  all_tiles(kProductTiles, job, first, last, first_vector, last_vector);
+}
+void wide_product(const WideProduct& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector) {
+  all_tiles(kWideTiles, job, first, last, first_vector, last_vector);
 }
 
 // Two vectors of channels: of taps t and t + 1 they are interleaved, so that a multiplication adds the two products.
@@ -441,7 +509,7 @@ void tiles(const IntegerTiles& job, int64_t first_vector, int64_t last_vector) {
   (vectors == 2 ? end_tiles<2> : end_tiles<1>)(job, first_vector, count);
 }
 
-constexpr IntegerKernels kIntegerKernels = {PL_INTEGER_ISA, kWidth, product, depthwise, tiles};
+constexpr IntegerKernels kIntegerKernels = {PL_INTEGER_ISA, kWidth, product, wide_product, depthwise, tiles};
 
 }  // namespace
 }  // namespace pl::host::PL_INTEGER_NAMESPACE

@@ -13,6 +13,7 @@
 #define PL_INTEGER_NAMESPACE integer_avx512
 #define PL_INTEGER_BITS 512
 #define PL_INTEGER_PIXELS 12
+#define PL_INTEGER_WIDE_PIXELS 12
 #include "providers/host/quantized/integer_micro.h"
 
 namespace pl::host {

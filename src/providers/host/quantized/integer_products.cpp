@@ -4,6 +4,7 @@
 // The result is cut into blocks of some rows.  For each, what it reads of x is copied, widened to 16 bits, zeros where
 // the padding is; then every tap of the filter is a distance in the copy.  With a dilation of 1 the taps of a row of
 // the filter lie side by side for all channels, and are one.
+#include <array>
 #include <cstring>
 
 #include "core/threads.h"
@@ -25,7 +26,7 @@ constexpr int64_t kCopySlack = 64;
 constexpr double kIntegerProductsOfNanosecond = 60;
 // How much of twice the device's rate in f32 tiles reach (`python -m bench.estimates`), and how many terms what stands
 // before and behind a sum's costs.
-constexpr double kIntegerReached = 0.77, kEndingTerms = 16, kDepthwiseReached = 0.2;
+constexpr double kIntegerReached = 0.8, kEndingTerms = 16, kDepthwiseReached = 0.2;
 
 // Rows and columns of the copy, for one dimension.
 struct CopiedAxis {
@@ -48,6 +49,36 @@ struct CopiedAxis {
   int64_t copied(int64_t outputs) const { return (outputs - 1) * next + reach; }
 };
 
+// Weights as they are packed: IntegerProduct tells what each is, `sums` are those of the narrow steps of a column.
+// Where there is one filter for each channel: weights alone, as IntegerDepthwise has them.
+struct PackedIntegers {
+  int8_t* weights = nullptr;
+  int32_t *places = nullptr, *narrow_steps = nullptr, *sums = nullptr;
+  size_t bytes = 0;
+
+  // base: null where only the bytes are asked for.
+  PackedIntegers(char* base, int64_t weight_bytes, int64_t panels, int64_t steps, int64_t columns) {
+    const auto take = [&](size_t count) {
+      char* begin = base ? base + bytes : nullptr;
+      bytes += (count + 63) / 64 * 64;
+      return begin;
+    };
+    const auto integers = [&](int64_t count) {
+      return reinterpret_cast<int32_t*>(take(size_t(count) * sizeof(int32_t)));
+    };
+    weights = reinterpret_cast<int8_t*>(take(size_t(weight_bytes)));
+    places = integers(panels * steps);
+    narrow_steps = integers(panels);
+    sums = integers(columns);
+  }
+};
+
+// x as a block reads it.
+struct Copies {
+  const uint8_t* narrow;
+  const int16_t* wide;  // null: nothing needs it
+};
+
 struct IntegerProductBody {
   IntegerProductBody(const IntegerKernels& chosen, IntegerEnding finished)
       : kernels(&chosen), ending(std::move(finished)) {}
@@ -64,12 +95,24 @@ struct IntegerProductBody {
   double products = 0;
   std::vector<int32_t> offsets, taps;
 
+  int64_t steps() const { return int64_t(taps.size()) * depth / 4; }
   int64_t copy_row() const { return columns.copied(columns.out) * channels; }
-  size_t copy_bytes() const {
-    return size_t(rows.copied(block_rows) * copy_row() + kCopySlack + 31) / 32 * 32 * sizeof(int16_t);
+  size_t copied_elements() const { return size_t(rows.copied(block_rows) * copy_row() + kCopySlack + 63) / 64 * 64; }
+  size_t copy_bytes() const { return copied_elements() * (sizeof(int16_t) + sizeof(uint8_t)); }
+  // Whether narrow steps read x where it lies: rows of whole steps, nothing between them.
+  bool in_place() const {
+    return !signed_x && columns.in == 1 && columns.out == 1 && rows.kernel * columns.kernel == 1 && rows.stride == 1 &&
+           rows.begin == 0 && columns.begin == 0 && images == 1 && groups == 1 && channels % 4 == 0;
   }
   int threads() const { return int(std::min<int64_t>(images * blocks_of_image * parts, available_processors())); }
   size_t workspace_bytes() const { return ending.workspace_bytes() + size_t(threads()) * copy_bytes(); }
+
+  PackedIntegers packed_parts(char* base) const {
+    const int64_t width = kernels->width;
+    if (depthwise) return {base, vectors * 2 * width * int64_t(taps.size() * sizeof(int16_t)), 0, 0, 0};
+    const int64_t panels = groups * divided_up(vectors, 2);
+    return {base, groups * vectors * width * 4 * steps(), panels, steps(), groups * vectors * width};
+  }
 
   void divide(int64_t weight_bytes) {
     const int64_t processors = available_processors();
@@ -101,54 +144,57 @@ struct IntegerProductBody {
     if (depthwise && taps.size() % 2) taps.push_back(taps.back());  // with weights of zero
   }
 
-  // Rows [first, last) of the result of an image.
-  void copy(const char* x, int32_t zero, int64_t first, int64_t last, int16_t* to) const {
+  // What rows [first, last) of the result of an image read; convert(from, to, count) of elements, and `outside`.
+  template <class T, class Convert>
+  void copy(const char* x, int64_t first, int64_t last, T outside, Convert convert, T* to) const {
     const int64_t width = columns.copied(columns.out), image_row = columns.in * channels;
     // Columns [begin, end) of the copy lie in the image.
     const int64_t begin = std::min(width, divided_up(std::max<int64_t>(columns.begin, 0), columns.step));
     const int64_t end = std::clamp(divided_up(columns.in + columns.begin, columns.step), begin, width);
     int64_t row = first * rows.stride - rows.begin;
     const int64_t count = rows.copied(last - first);
+    // What vectors and steps reach behind the last row is multiplied by zeros, or not stored.
+    std::fill_n(to + count * copy_row(), kCopySlack, T(0));
     const bool whole = begin == 0 && end == width && columns.step == 1 && width == columns.in && rows.step == 1;
-    if (whole && row >= 0 && row + count <= rows.in) {
-      widen_bytes(x + row * image_row, signed_x, zero, to, count * image_row);
-      return;
-    }
+    if (whole && row >= 0 && row + count <= rows.in) return convert(x + row * image_row, to, count * image_row);
     for (int64_t i = 0; i < count; ++i, row += rows.step, to += copy_row()) {
       if (row < 0 || row >= rows.in) {
-        std::fill_n(to, copy_row(), int16_t(0));
+        std::fill_n(to, copy_row(), outside);
         continue;
       }
-      std::fill_n(to, begin * channels, int16_t(0));
-      std::fill(to + end * channels, to + copy_row(), int16_t(0));
+      std::fill_n(to, begin * channels, outside);
+      std::fill(to + end * channels, to + copy_row(), outside);
       const char* from = x + row * image_row + (begin * columns.step - columns.begin) * channels;
       if (columns.step == 1) {
-        widen_bytes(from, signed_x, zero, to + begin * channels, (end - begin) * channels);
+        convert(from, to + begin * channels, (end - begin) * channels);
       } else {
         for (int64_t k = begin; k < end; ++k, from += columns.step * channels)
-          widen_bytes(from, signed_x, zero, to + k * channels, channels);
+          convert(from, to + k * channels, channels);
       }
     }
   }
 
-  void multiply(const int16_t* x, const char* weights, const IntegerResult& whole, int64_t first_pixel, int64_t pixels,
-                int64_t part) const {
+  void multiply(const Copies& x, const PackedIntegers& packed, const IntegerResult& whole, int64_t first_pixel,
+                int64_t pixels, int64_t part) const {
     if (depthwise) {
       IntegerDepthwise job;
-      job.x = x, job.offsets = offsets.data(), job.taps = taps.data(), job.tap_count = int64_t(taps.size());
-      job.weights = reinterpret_cast<const int16_t*>(weights), job.columns = outputs;
+      job.x = x.wide, job.offsets = offsets.data(), job.taps = taps.data(), job.tap_count = int64_t(taps.size());
+      job.weights = reinterpret_cast<const int16_t*>(packed.weights), job.columns = outputs;
       job.result = ending.at(whole, first_pixel, 0, 0);
       kernels->depthwise(job, 0, pixels);
       return;
     }
     IntegerProduct job;
-    job.offsets = offsets.data(), job.taps = taps.data(), job.tap_count = int64_t(taps.size());
-    job.depth = depth, job.columns = outputs / groups;
-    const int64_t pairs = divided_up(vectors, 2);
-    const int64_t first = pairs * part / parts * 2, last = std::min(vectors, pairs * (part + 1) / parts * 2);
+    job.offsets = offsets.data(), job.steps = steps(), job.columns = outputs / groups;
+    const int64_t panels = divided_up(vectors, 2);
+    const int64_t first = panels * part / parts * 2, last = std::min(vectors, panels * (part + 1) / parts * 2);
     for (int64_t group = 0; group < groups; ++group) {
-      job.x = x + group * (channels / groups);
-      job.weights = weights + group * vectors * kernels->width * job.tap_count * depth;
+      const int64_t channel = group * (channels / groups);
+      job.narrow = x.narrow + channel;
+      job.wide = x.wide ? x.wide + channel : nullptr;
+      job.weights = packed.weights + group * vectors * kernels->width * 4 * job.steps;
+      job.places = packed.places + group * panels * job.steps;
+      job.narrow_steps = packed.narrow_steps + group * panels;
       job.result = ending.at(whole, first_pixel, group, group * job.columns);
       kernels->product(job, 0, pixels, first, last);
     }
@@ -157,71 +203,119 @@ struct IntegerProductBody {
   void operator()(const KernelArguments& arguments) const {
     char* workspace = static_cast<char*>(arguments.workspace->host());
     const char* x = static_cast<const char*>(input(arguments, 0));
-    const char* weights = static_cast<const char*>(input(arguments, 1));
-    const IntegerResult whole = ending.bind(arguments, workspace);
-    const int32_t zero = ending.x_zero(arguments);
+    const PackedIntegers packed = packed_parts(static_cast<char*>(input(arguments, 1)));
+    const int32_t zero = ending.x_zero(arguments), narrow_zero = zero + (signed_x ? 128 : 0);
+    const IntegerResult whole = ending.bind(arguments, workspace, depthwise ? nullptr : packed.sums, narrow_zero);
     workspace += ending.workspace_bytes();
+    bool any_wide = depthwise;
+    for (int64_t panel = 0; !depthwise && panel < groups * divided_up(vectors, 2); ++panel)
+      any_wide = any_wide || packed.narrow_steps[panel] < steps();
+    const bool reads_x = in_place();
     const int64_t items = images * blocks_of_image * parts;
     const int team_size = std::min(threads_for(products / kIntegerProductsOfNanosecond, kAwakeNanoseconds), threads());
     in_team(team_size, [&](int64_t rank, int64_t team) {
-      int16_t* copied = reinterpret_cast<int16_t*>(workspace + size_t(rank) * copy_bytes());
+      char* own = workspace + size_t(rank) * copy_bytes();
+      int16_t* wide = reinterpret_cast<int16_t*>(own);
+      uint8_t* narrow = reinterpret_cast<uint8_t*>(own + copied_elements() * sizeof(int16_t));
       int64_t held = -1;
       for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
         const int64_t block = item / parts, image = block / blocks_of_image, k = block % blocks_of_image;
         const int64_t first = rows.out * k / blocks_of_image, last = rows.out * (k + 1) / blocks_of_image;
-        if (block != held) {
-          copy(x + image * rows.in * columns.in * channels, zero, first, last, copied);
-          // What pairs and vectors reach behind the last row is multiplied by zeros, or not stored.
-          std::fill_n(copied + rows.copied(last - first) * copy_row(), kCopySlack, int16_t(0));
-          held = block;
-        }
-        multiply(copied, weights, whole, (image * rows.out + first) * columns.out, (last - first) * columns.out,
-                 item % parts);
+        const char* of_image = x + image * rows.in * columns.in * channels;
+        if (block != held && any_wide)
+          copy(
+              of_image, first, last, int16_t(0),
+              [&](const char* from, int16_t* to, int64_t n) { widen_bytes(from, signed_x, zero, to, n); }, wide);
+        if (block != held && !depthwise && !reads_x)
+          copy(
+              of_image, first, last, uint8_t(narrow_zero),
+              [&](const char* from, uint8_t* to, int64_t n) { unsigned_bytes(from, signed_x, to, n); }, narrow);
+        held = block;
+        const uint8_t* bytes = reads_x ? reinterpret_cast<const uint8_t*>(x) + first * channels : narrow;
+        multiply({bytes, any_wide ? wide : nullptr}, packed, whole, (image * rows.out + first) * columns.out,
+                 (last - first) * columns.out, item % parts);
       }
     });
   }
 };
 
-// Weights (oc, ic / groups, kh, kw) as IntegerProduct and, of 16 bits, IntegerDepthwise take them.
+// Packs weights (oc, ic / groups, kh, kw), or a matrix (k, n).
 struct IntegerWeights {
-  bool depthwise, joined;
-  bool matrix;  // (k, n)
-  int64_t outputs, group_inputs, kernel_h, kernel_w, groups;
-  int64_t vectors, width, depth, tap_count;
+  IntegerProductBody body;  // whose copies the steps' places are of
+  bool matrix;
 
-  size_t bytes() const {
-    return depthwise ? size_t(vectors * 2 * width * tap_count) * sizeof(int16_t)
-                     : size_t(groups * vectors * width * tap_count * depth);
-  }
-  void operator()(const void* source, void* packed) const {
+  void operator()(const void* source, char* base) const {
     const int8_t* from = static_cast<const int8_t*>(source);
-    std::memset(packed, 0, bytes());
-    parallel_for(depthwise ? 1 : groups * vectors, double(width * tap_count * depth), [&](int64_t first, int64_t last) {
-      if (depthwise) return interleave_taps(from, static_cast<int16_t*>(packed));
-      for (int64_t vector = first; vector < last; ++vector) pack_vector(from, vector, static_cast<int8_t*>(packed));
+    const PackedIntegers packed = body.packed_parts(base);
+    std::memset(base, 0, packed.bytes);
+    if (body.depthwise) return interleave_taps(from, reinterpret_cast<int16_t*>(packed.weights));
+    const int64_t panels = body.groups * divided_up(body.vectors, 2);
+    parallel_for(panels, double(body.kernels->width * body.steps() * 40), [&](int64_t first, int64_t last) {
+      for (int64_t panel = first; panel < last; ++panel) pack_panel(from, panel, packed);
     });
   }
-  void pack_vector(const int8_t* from, int64_t vector, int8_t* to) const {
-    const int64_t each = outputs / groups, taps = kernel_h * kernel_w, begin = vector % vectors * width;
-    int8_t* base = to + vector * width * tap_count * depth;
-    for (int64_t lane = 0; lane < std::min(width, each - begin); ++lane) {
-      const int64_t o = vector / vectors * each + begin + lane;
+
+  // Four weights of a column, terms of one step.
+  using Quad = std::array<int8_t, 4>;
+  // Whether no values of u8 make sums of two products that 16 bits do not hold.
+  static bool is_narrow(const Quad& w) {
+    for (int i : {0, 2}) {
+      const int positive = std::max<int>(w[i], 0) + std::max<int>(w[i + 1], 0);
+      const int negative = std::min<int>(w[i], 0) + std::min<int>(w[i + 1], 0);
+      if (255 * positive > 32767 || 255 * negative < -32768) return false;
+    }
+    return true;
+  }
+
+  void pack_panel(const int8_t* from, int64_t panel, const PackedIntegers& packed) const {
+    const int64_t width = body.kernels->width, steps = body.steps(), vectors = body.vectors;
+    const int64_t panels = divided_up(vectors, 2), group = panel / panels, first_vector = panel % panels * 2;
+    const int64_t each = body.outputs / body.groups, begin = first_vector * width;
+    const int64_t v = std::min<int64_t>(2, vectors - first_vector), lanes = v * width;
+    const int64_t group_inputs = body.channels / body.groups, kernel_w = body.columns.kernel;
+    const int64_t kernel = body.rows.kernel * kernel_w;
+    std::vector<Quad> quads(size_t(steps * lanes), Quad{});
+    for (int64_t lane = 0; lane < std::min(lanes, each - begin); ++lane) {
+      const int64_t o = group * each + begin + lane;
       for (int64_t i = 0; i < group_inputs; ++i)
-        for (int64_t tap = 0; tap < taps; ++tap) {
-          const int64_t t = joined ? tap / kernel_w : tap;
-          const int64_t k = joined ? tap % kernel_w * group_inputs + i : i;
-          base[(t * depth + k / 2 * 2) * width + lane * 2 + k % 2] =
-              from[matrix ? i * outputs + o : (o * group_inputs + i) * taps + tap];
+        for (int64_t tap = 0; tap < kernel; ++tap) {
+          const int64_t t = body.joined ? tap / kernel_w : tap;
+          const int64_t k = t * body.depth + (body.joined ? tap % kernel_w * group_inputs + i : i);
+          quads[size_t(k / 4 * lanes + lane)][size_t(k % 4)] =
+              from[matrix ? i * body.outputs + o : (o * group_inputs + i) * kernel + tap];
         }
     }
+    std::vector<int32_t> order;
+    int64_t narrow = 0;
+    for (const bool wanted : {true, false}) {
+      for (int64_t step = 0; step < steps; ++step)
+        if (std::all_of(&quads[size_t(step * lanes)], &quads[size_t(step * lanes)] + lanes, is_narrow) == wanted)
+          order.push_back(int32_t(step));
+      if (wanted) narrow = int64_t(order.size());
+    }
+    packed.narrow_steps[panel] = int32_t(narrow);
+    int8_t* to = packed.weights + (group * vectors + first_vector) * width * 4 * steps;
+    int32_t* sums = packed.sums + (group * vectors + first_vector) * width;
+    for (int64_t i = 0; i < steps; ++i, to += 4 * lanes) {
+      const int64_t step = order[size_t(i)], of_tap = body.depth / 4;
+      packed.places[panel * steps + i] = body.taps[size_t(step / of_tap)] + int32_t(step % of_tap * 4);
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        const Quad& w = quads[size_t(step * lanes + lane)];
+        for (int64_t k = 0; k < 4; ++k) {
+          if (i < narrow) sums[lane] += w[size_t(k)];
+          to[i < narrow ? lane * 4 + k : k / 2 * 2 * lanes + lane * 2 + k % 2] = w[size_t(k)];
+        }
+      }
+    }
   }
+
   // Pairs of taps, interleaved as their inputs are: within 128 bits, the lower channels of each first.
   void interleave_taps(const int8_t* from, int16_t* to) const {
-    const int64_t taps = kernel_h * kernel_w;
-    for (int64_t o = 0; o < outputs; ++o) {
+    const int64_t taps = body.rows.kernel * body.columns.kernel, width = body.kernels->width;
+    for (int64_t o = 0; o < body.outputs; ++o) {
       const int64_t vector = o / (2 * width), c = o % (2 * width), high = c % 8 / 4;
       for (int64_t tap = 0; tap < taps; ++tap)
-        to[(vector * tap_count + tap / 2 * 2 + high) * 2 * width + c / 8 * 8 + c % 4 * 2 + tap % 2] =
+        to[(vector * int64_t(body.taps.size()) + tap / 2 * 2 + high) * 2 * width + c / 8 * 8 + c % 4 * 2 + tap % 2] =
             from[o * taps + tap];
     }
   }
@@ -240,40 +334,38 @@ void add_integer_product(const Op& op, IntegerProductBody body, std::vector<Tens
   }
   const bool depthwise = body.depthwise;
   body.joined = !depthwise && groups == 1 && columns.dilation == 1;
-  body.depth = divided_up(body.channels / groups * (body.joined ? columns.kernel : 1), 2) * 2;
-
-  IntegerWeights weights;
-  weights.depthwise = depthwise, weights.joined = body.joined;
-  weights.matrix = op.schema->kind == "quantized_matmul";
-  weights.outputs = body.outputs, weights.group_inputs = body.channels / groups;
-  weights.kernel_h = rows.kernel, weights.kernel_w = columns.kernel, weights.groups = groups;
-  const int64_t taps = rows.kernel * (body.joined ? 1 : columns.kernel), each = body.outputs / groups;
-  weights.width = width, weights.depth = body.depth;
-  weights.tap_count = depthwise ? divided_up(taps, 2) * 2 : taps;
-  weights.vectors = body.vectors = depthwise ? divided_up(body.outputs, 2 * width) : divided_up(each, width);
-
+  body.depth = divided_up(body.channels / groups * (body.joined ? columns.kernel : 1), 4) * 4;
+  const int64_t each = body.outputs / groups, taps = rows.kernel * (body.joined ? 1 : columns.kernel);
+  body.vectors = depthwise ? divided_up(body.outputs, 2 * width) : divided_up(each, width);
   body.products = op.schema->flops(op) / 2;
-  body.divide(int64_t(weights.bytes()));
+  body.divide(depthwise ? 0 : groups * body.vectors * width * taps * body.depth);
   if (rows.copied(body.block_rows) * body.copy_row() > std::numeric_limits<int32_t>::max()) return;
   body.place();
-  const size_t workspace = body.workspace_bytes();
+
+  const IntegerWeights weights{body, op.schema->kind == "quantized_matmul"};
+  const size_t workspace = body.workspace_bytes(), packed_bytes = body.packed_parts(nullptr).bytes;
   const double terms = double(body.depth * taps), lanes = double(each) / double(body.vectors * width);
+  // Steps lie where they read the copies.
+  const std::string form = concat(depthwise     ? "integers_depthwise:"
+                                  : body.joined ? "integers_rows:"
+                                                : "integers:",
+                                  width, " groups=", groups, " row=", taps > 1 ? rows.dilation * body.copy_row() : 0,
+                                  " column=", taps > 1 ? columns.dilation * body.channels : 0,
+                                  weights.matrix ? " matrix " : " ", op.in(1).str());
   add_candidate(out, concat(depthwise ? "integer_depthwise:" : "integer:", kernels.isa), Quality::fast,
                 std::move(inputs), {std::move(y)}, [body = std::move(body)] { return body; });
   Candidate& candidate = out.candidates.back();
   candidate.workspace_bytes = workspace;
   candidate.flops = op.schema->flops(op) / 2;  // an instruction has twice the products of one of f32
   candidate.efficiency = depthwise ? kDepthwiseReached : kIntegerReached * lanes * terms / (terms + kEndingTerms);
-  const std::string form = concat(depthwise        ? "integers_depthwise:"
-                                  : weights.joined ? "integers_rows:"
-                                                   : "integers:",
-                                  width, " groups=", groups, weights.matrix ? " matrix " : " ", op.in(1).str());
-  const auto pack = [weights](Buffer& source, Buffer& packed) { weights(source.host(), packed.host()); };
-  candidate.packings.push_back({1, form, weights.bytes(), pack, [weights] {
-                                  const auto body = [weights](const KernelArguments& arguments) {
-                                    weights(input(arguments, 0), output(arguments));
+  const auto pack = [weights](Buffer& source, Buffer& packed) {
+    weights(source.host(), static_cast<char*>(packed.host()));
+  };
+  candidate.packings.push_back({1, form, packed_bytes, pack, [weights] {
+                                  const auto run = [weights](const KernelArguments& arguments) {
+                                    weights(input(arguments, 0), static_cast<char*>(output(arguments)));
                                   };
-                                  return std::make_unique<BodyKernel<decltype(body)>>(body);
+                                  return std::make_unique<BodyKernel<decltype(run)>>(run);
                                 }});
 }
 

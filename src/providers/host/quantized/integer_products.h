@@ -19,8 +19,10 @@ class IntegerEnding {
   // Of what bind() writes for each column.
   size_t workspace_bytes() const;
   int64_t group_columns() const { return group_columns_; }  // filled up
-  // Reads scales, zero points and bias, and gives the result of column 0; `workspace` is written to.
-  IntegerResult bind(const KernelArguments& arguments, char* workspace) const;
+  // Reads scales, zero points and bias, and gives the result of column 0; `workspace` is written to.  With `sums`, of
+  // the weights of each column, sums * zero is taken off the sums of x.
+  IntegerResult bind(const KernelArguments& arguments, char* workspace, const int32_t* sums = nullptr,
+                     int32_t zero = 0) const;
   // The result of a group, `pixels` pixels and `columns` columns further.
   IntegerResult at(const IntegerResult& whole, int64_t pixels, int64_t group, int64_t columns) const;
   int32_t x_zero(const KernelArguments& arguments) const { return zero_point(arguments, in_.x_zero); }
@@ -38,6 +40,8 @@ class IntegerEnding {
 
 // y[i] = x[i] - zero.
 void widen_bytes(const void* x, bool is_signed, int32_t zero, int16_t* y, int64_t n);
+// y[i] = x[i], of s8 plus 128.
+void unsigned_bytes(const void* x, bool is_signed, uint8_t* y, int64_t n);
 
 // 3x3 by Winograd's algorithm: adds a candidate where it suits.
 void add_integer_winograd(const Op& op, const IntegerKernels& kernels, CandidateList& out);

@@ -145,16 +145,15 @@ struct IntegerWinogradBody {
         held = block;
         for (int64_t pair = pairs * part / parts; pair < pairs * (part + 1) / parts; ++pair) {
           const int64_t first_vector = 2 * pair, last_vector = std::min(vectors, 2 * pair + 2);
-          IntegerProduct job;
-          const int32_t tap = 0;
-          job.offsets = offsets.data(), job.taps = &tap, job.depth = depth, job.wide = true;
+          WideProduct job;
+          job.offsets = offsets.data(), job.depth = depth;
           job.columns = vectors * kernels->width;
           job.result.pixel = pitch();
           for (int64_t i = 0; i < kElements; ++i) {
             job.x = windows + i * count * depth;
             job.weights = weights + i * matrix;
             job.result.y = made + i * count * pitch() - first_vector * kernels->width;
-            kernels->product(job, 0, count, first_vector, last_vector);
+            kernels->wide_product(job, 0, count, first_vector, last_vector);
           }
           IntegerTiles tiles;
           tiles.products = made, tiles.tiles = count, tiles.pitch = pitch();
@@ -167,7 +166,7 @@ struct IntegerWinogradBody {
   }
 };
 
-// Filters (oc, ic, 3, 3), transformed: 16 matrices as IntegerProduct takes them.
+// Filters (oc, ic, 3, 3), transformed: 16 matrices as WideProduct takes them.
 struct IntegerFilters {
   int64_t outputs, inputs, vectors, width, depth;
 
