@@ -318,6 +318,22 @@ def test_a_sum_is_part_of_the_product(form: str, function: str) -> None:
         close(np.asarray(each_plan.run(*given)[0]), expected)
 
 
+@pytest.mark.parametrize("kind", ["conv", "linear"])
+def test_real_sums_stay_real(kind: str) -> None:
+    """A product whose result nothing quantises, plus a tensor of f32: no addend, which has 8 bits."""
+    conv = kind == "conv"
+    q, w = (draw(1, 64, 10, 9), weights(48, 64, 1, 1)) if conv else (draw(6, 64), weights(48, 64))
+    other = np.random.default_rng(5).uniform(-3, 3, (1, 48, 10, 9) if conv else (6, 48)).astype(np.float32)
+    b = Builder()
+    x, weight = b.given(q), b.weight(w, scales(48))
+    y = b.g.conv2d(x, weight) if conv else b.g.linear(x, weight)
+    added = b.g.input("other", other.shape, "f32")
+    plan = b.plan(b.g.relu(b.g.add(y, added)))
+    each = real(w, scales(48).reshape(-1, *[1] * (w.ndim - 1)))
+    total = (convolved(real(q, *X), each, None) if conv else real(q, *X) @ each.T) + other
+    np.testing.assert_allclose(np.asarray(plan.run(q, other)[0]), np.maximum(total, 0), rtol=1e-4, atol=1e-4)
+
+
 def test_a_sum_that_others_read_stays() -> None:
     q, w, other = draw(1, 32, 10, 9), weights(48, 32, 1, 1), draw(1, 48, 10, 9)
     b = Builder()
