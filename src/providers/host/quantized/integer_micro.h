@@ -134,7 +134,7 @@ constexpr int kMostVectors = 2;
 
 // sum += t, in the register of the sum: GCC 12 otherwise copies sums between registers, and spills some of them, which
 // takes half of the speed.
-PL_ALWAYS void accumulate(Ints& sum, Ints t) { asm("vpaddd %1, %0, %0" : "+x"(sum) : "x"(t)); }
+PL_ALWAYS void accumulate(Ints& sum, Ints t) { asm("vpaddd %1, %0, %0" : "+v"(sum) : "v"(t)); }
 
 PL_ALWAYS void copy_part(char* to, const char* from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; ++i) to[i] = from[i];
@@ -431,7 +431,7 @@ PL_ALWAYS void depthwise_tile(const IntegerDepthwise& job, int64_t pixel, int64_
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) {
       Ints a = load_ints(x[p] + first), b = load_ints(x[p] + second);
-      asm("" : "+x"(a), "+x"(b));  // GCC would load both twice
+      asm("" : "+v"(a), "+v"(b));  // GCC would load both twice
       accumulate(sums[p][0], multiply_pairs(interleave_low(a, b), low));
       accumulate(sums[p][1], multiply_pairs(interleave_high(a, b), high));
     }

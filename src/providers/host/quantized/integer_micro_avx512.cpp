@@ -12,8 +12,8 @@
 #define PL_INTEGER_ISA "avx512"
 #define PL_INTEGER_NAMESPACE integer_avx512
 #define PL_INTEGER_BITS 512
-#define PL_INTEGER_PIXELS 12
-#define PL_INTEGER_WIDE_PIXELS 12
+#define PL_INTEGER_PIXELS 8
+#define PL_INTEGER_WIDE_PIXELS 8
 #include "providers/host/quantized/integer_micro.h"
 
 namespace pl::host {
