@@ -3854,9 +3854,12 @@ def qlinear_conv(
     groups: int = 1,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3875,9 +3878,12 @@ def qlinear_conv(
     groups: int = 1,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3896,9 +3902,12 @@ def qlinear_conv(
     groups: int = 1,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3917,9 +3926,12 @@ def qlinear_conv(
     groups: int = 1,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_conv(
@@ -3938,9 +3950,12 @@ def qlinear_conv(
     groups: int = 1,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | None = None,
+    addend_zero_point: Input | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3959,9 +3974,12 @@ def qlinear_matmul(
     bias: Input | Value | None = None,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -3976,9 +3994,12 @@ def qlinear_matmul(
     bias: Input | Value | None = None,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -3993,9 +4014,12 @@ def qlinear_matmul(
     bias: Input | Value | None = None,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -4010,9 +4034,12 @@ def qlinear_matmul(
     bias: Input | Value | None = None,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | Value | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | Value | None = None,
+    addend_zero_point: Input | Value | None = None,
 ) -> Value: ...
 @overload
 def qlinear_matmul(
@@ -4027,9 +4054,12 @@ def qlinear_matmul(
     bias: Input | None = None,
     dtype: str | None = None,
     activation: str | None = None,
+    addend: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     post_ops: str | Sequence[str] | None = None,
+    addend_scale: Input | None = None,
+    addend_zero_point: Input | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -48,7 +48,7 @@ const std::vector<Pass>& standard_passes() {
 
 std::vector<Pass> first_passes(Device* device) {
   return {passes::remove_identity(), passes::move_quantize(), passes::quantize_products(device),
-          passes::scale_products(device)};
+          passes::scale_products(device), passes::fuse_addend(device)};
 }
 
 const std::vector<Pass>& training_passes() {

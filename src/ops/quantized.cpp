@@ -24,6 +24,9 @@ QuantizedInputs::QuantizedInputs(const Op& op) {
   weight_zero = find("weight_zero_point", "b_zero_point");
   y_zero = find("y_zero_point", "y_zero_point");
   bias = find("bias", "bias");
+  addend = find("addend", "addend");
+  addend_scale = find("addend_scale", "addend_scale");
+  addend_zero = find("addend_zero_point", "addend_zero_point");
 }
 
 namespace {
@@ -41,10 +44,16 @@ void check_parameter(const Op& op, int input, int64_t columns, const char* why) 
 // The shapes of everything but x and weight.
 void check_quantization(Op& op, int64_t columns, const char* why) {
   const QuantizedInputs in(op);
-  for (int i : {in.x_scale, in.y_scale, in.x_zero, in.y_zero}) check_parameter(op, i, 0, "");
+  for (int i : {in.x_scale, in.y_scale, in.x_zero, in.y_zero, in.addend_scale, in.addend_zero})
+    check_parameter(op, i, 0, "");
   for (int i : {in.weight_scale, in.weight_zero}) check_parameter(op, i, columns, why);
   if (in.bias >= 0) check_shape(op, in.bias, {columns}, why);
   if (!in.scaled()) return;
+  check(op, (in.addend >= 0) == (in.addend_scale >= 0), Code::invalid_argument, "addend_scale is ",
+        in.addend_scale >= 0 ? "given" : "missing", ", expected ", in.addend >= 0 ? "one value" : "none",
+        ", as addend is ", in.addend >= 0 ? "given" : "missing");
+  check(op, in.addend >= 0 || in.addend_zero < 0, Code::invalid_argument,
+        "addend_zero_point is given, expected none, as addend is missing");
   const DType dtype = result_dtype(op, 0);
   const bool real = dtype == DType::f32;
   check(op, real != in.rounds(), Code::invalid_argument, "y_scale is ", in.rounds() ? "given" : "missing",
@@ -99,9 +108,13 @@ double matmul_flops(const Op& op) {
   return 2.0 * double(op.out().elements()) * double(op.in(0).shape[op.in(0).rank() - 1]);
 }
 
-void take_real_post_ops(Schema& schema) {
-  take_post_ops(schema);
+void take_real_post_ops(Schema& schema, const char* x) {
+  take_post_ops(schema, {PostOp::add("addend")}, x);
   schema.post_ops.of_reals = true;
+  schema.optional("addend_scale", "one value, f32; given with addend", Role::constant)
+      .of({DType::f32})
+      .optional("addend_zero_point", "one value in the dtype of addend", Role::constant)
+      .like(x);
 }
 
 Schema& add_window(Schema& schema) {
@@ -115,6 +128,8 @@ Schema& add_window(Schema& schema) {
       .attribute(attr::groups, int64_t(1), "divides c and oc");
 }
 
+constexpr const char* kAddend = "\n\nWhat the post-op add(addend) adds is (addend - addend_zero_point) * addend_scale.";
+
 constexpr const char* kRounding =
     "halves rounded to the even integer (oneDNN rounds after it adds the zero point, so that a half may go the other "
     "way where that is odd)";
@@ -125,7 +140,7 @@ Schema qlinear_conv() {
                        "r = (conv(x - x_zero_point, weight - weight_zero_point) + bias) * x_scale * weight_scale, with "
                        "a bias of f32: the sums times the scales, plus bias\n"
                        "y = saturate(round(post_ops(r) / y_scale) + y_zero_point), ",
-                       kRounding,
+                       kRounding, kAddend,
                        "\n\nReturns (n, oc, sizes) as conv2d does; sums are s32.\n\n"
                        "Source: semantics of ONNX's QLinearConv."));
   schema.tensor("x", "(n, c, sizes), u8 or s8")
@@ -151,7 +166,7 @@ Schema qlinear_conv() {
   add_window(schema).attribute(
       attr::dtype, None{},
       "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of x without it");
-  take_real_post_ops(schema);
+  take_real_post_ops(schema, "x");
   add_scaled_result(schema, "x");
   schema.infer = infer_quantized_conv;
   schema.flops = conv_flops;
@@ -185,7 +200,7 @@ Schema qlinear_matmul() {
                        "r = ((a - a_zero_point) @ (b - b_zero_point) + bias) * a_scale * b_scale, with a bias of f32: "
                        "the sums times the scales, plus bias\n"
                        "y = saturate(round(post_ops(r) / y_scale) + y_zero_point), ",
-                       kRounding,
+                       kRounding, kAddend,
                        "\n\nReturns (..., m, n); sums are s32.\n\n"
                        "Source: semantics of ONNX's QLinearMatMul."));
   schema.tensor("a", "(..., m, k), u8 or s8")
@@ -208,7 +223,7 @@ Schema qlinear_matmul() {
       .of({DType::s32, DType::f32})
       .attribute(attr::dtype, None{},
                  "u8 or s8, or f32 for y = post_ops(r); None: the dtype of y_zero_point, that of a without it");
-  take_real_post_ops(schema);
+  take_real_post_ops(schema, "a");
   add_scaled_result(schema, "a");
   schema.infer = infer_quantized_matmul;
   schema.flops = matmul_flops;

@@ -12,6 +12,7 @@ struct QuantizedInputs {
   int y_scale;                // of a quantised result; scaled without it: real numbers, f32
   int x_zero, weight_zero, y_zero;
   int bias;
+  int addend, addend_scale, addend_zero;  // the operand of post-ops, its scale given with it
 
   explicit QuantizedInputs(const Op& op);
   bool scaled() const { return x_scale >= 0; }

@@ -60,7 +60,7 @@ def operands(steps: str, y: tuple[int, ...], *shapes: tuple[int, ...]) -> Callab
 
 def post_ops(f: Any, y: Any, steps: str, tensors: list[Any]) -> Any:
     """The steps of post_ops in PyTorch; `tensors`: those of the case that are given, the last of which they read."""
-    named = [name for name in ("residual", "gate") if f"({name})" in steps]
+    named = [name for name in ("residual", "gate", "addend") if f"({name})" in steps]
     operands = dict(zip(named, tensors[len(tensors) - len(named) :], strict=True))
     for name, given in re.findall(r"(\w+)(?:\(([^)]*)\))?", steps):
         numbers = [] if name in ("add", "multiply") else [float(word) for word in given.split(",") if word.strip()]
@@ -71,7 +71,7 @@ def post_ops(f: Any, y: Any, steps: str, tensors: list[Any]) -> Any:
         elif name == "scale":
             y = y * numbers[0]
         else:
-            y = y.clamp(*numbers) if name == "clip" else getattr(f, name)(y, *numbers)
+            y = y.clamp(*numbers) if name == "clip" else y.round() if name == "round" else getattr(f, name)(y, *numbers)
     return y
 
 

@@ -12,6 +12,7 @@ CASES: list[Case] = []
 add = into(CASES)
 
 QCONV = ("x", "weight", "x_scale", "weight_scale", "y_scale", "x_zero_point", "weight_zero_point", "y_zero_point")
+ADDEND = ("addend", "addend_scale", "addend_zero_point")
 QMATMUL = tuple(name.replace("x", "a").replace("weight", "b") for name in QCONV)
 
 
@@ -28,27 +29,35 @@ def quantized(
     "real" for a bias of f32.  With dtype "f32" the result is real.
     """
     conv, linear = "conv" in op, op.startswith("qlinear")
-    known = [*(QCONV if conv else QMATMUL), "bias"]
+    known = [*(QCONV if conv else QMATMUL), "bias", *ADDEND]
     if not linear:
-        known = [name for name in known if name[:2] != "y_" and "scale" not in name]
-    given = {name for name in known if name in names.split() or "scale" in name} | set(known[:2])
+        known = [name for name in known if name[:2] != "y_" and "scale" not in name and name not in ADDEND]
+    given = {name for name in known if name in names.split() or name[-5:] == "scale"} | set(known[:2])
+    if "addend" not in given:
+        given -= set(ADDEND)
     if attributes.get("dtype") == "f32":
         given.discard("y_scale")
     columns = shapes[1][0 if conv else -1]
+    result = (*shapes[0][:-1], columns)
+    if conv and "addend" in given:  # of a window that leaves the size as it is
+        result = (shapes[0][0], columns, *shapes[0][2:])
 
     def values(rng: np.random.Generator, name: str) -> np.ndarray:
         if name == "bias" and "real" in names:
             return rng.uniform(-9, 9, columns).astype(np.float32)
         if name == "bias":
             return rng.integers(-3000, 3000, columns).astype(np.int32)
-        part = 2 if name.startswith("y_") else 0 if name == known[0] or name.startswith(known[0] + "_") else 1
+        of_x = name in ADDEND or name == known[0] or name.startswith(known[0] + "_")
+        part = 2 if name.startswith("y_") else 0 if of_x else 1
         size: Any = columns if "each" in names and part == 1 else ()
         if "scale" in name:
-            return rng.uniform(0.7, 1.3, size).astype(np.float32) * np.float32([0.01, 0.02, 0.5][part])
+            usual = 0.2 if name in ADDEND else [0.01, 0.02, 0.5][part]
+            return rng.uniform(0.7, 1.3, size).astype(np.float32) * np.float32(usual)
         info = np.iinfo({"u": np.uint8, "s": np.int8}[dtypes[part]])
         if name.endswith("zero_point"):
             return rng.integers(info.min // 2, info.max // 2, size).astype(info.dtype)
-        return rng.integers(info.min, info.max + 1, shapes[part]).astype(info.dtype)
+        shape = result if name == "addend" else shapes[part]
+        return rng.integers(info.min, info.max + 1, shape).astype(info.dtype)
 
     def make(rng: np.random.Generator) -> list[np.ndarray | None]:
         return [np.asarray(values(rng, name)) if name in given else None for name in known]
@@ -67,7 +76,10 @@ def quantized(
         bias = _vector(torch, g, "bias", 0).reshape(shape)
         real = "real" in names
         y = (sums + (0 if real else bias)) * (scales[0] * scales[1]).reshape(shape) + (bias if real else 0)
-        y = post_ops(f, y, a.get("post_ops", ""), [])
+        added = []
+        if "addend" in g:
+            added.append((g["addend"].double() - _vector(torch, g, ADDEND[2], 0)) * g["addend_scale"].double())
+        y = post_ops(f, y, a.get("post_ops", "add(addend)" if added else ""), added)
         if a.get("dtype") == "f32":
             return y
         y = (y / g["y_scale"].double()).round() + _vector(torch, g, "y_zero_point", 0)
@@ -94,6 +106,14 @@ for _steps in ("relu", "leaky_relu(0.2), scale(0.5)", "clip(-2, 3)", "scale(0.05
     quantized("qlinear_matmul", "bias real", ((2, 3, 9, 16), (16, 7)), "sss", post_ops=_steps)
     quantized("qlinear_conv", "bias real each x_zero_point", _SHAPES[0], "us-", dtype="f32", post_ops=_steps)
     quantized("qlinear_matmul", "bias a_zero_point", ((2, 3, 9, 16), (16, 7)), "us-", dtype="f32", post_ops=_steps)
+for _steps in ("add(addend)", "add(addend), relu", "scale(2), round, clip(-90, 165), scale(0.5), add(addend), relu"):
+    _names = "each x_zero_point y_zero_point addend"
+    quantized("qlinear_conv", f"bias addend_zero_point {_names}", _SHAPES[0], "usu", padding=1, post_ops=_steps)
+    quantized("qlinear_conv", _names, ((1, 32, 5, 7), (16, 32, 1, 1)), "sss", post_ops=_steps)
+    _names = "bias real each x_zero_point addend"
+    quantized("qlinear_conv", _names, _SHAPES[2], "us-", padding=1, groups=16, dtype="f32", post_ops=_steps)
+    quantized("qlinear_matmul", "addend addend_zero_point bias", ((5, 17), (17, 24)), "usu", post_ops=_steps)
+quantized("qlinear_conv", "addend x_zero_point", _SHAPES[0], "usu", padding=1)
 quantized("qlinear_conv", "x_zero_point weight_zero_point", _SHAPES[2], "uu-", dtype="f32", groups=16)
 quantized("qlinear_matmul", "a_zero_point b_zero_point", ((5, 17), (17, 24)), "us-", dtype="f32")
 quantized("qlinear_matmul", "each a_zero_point b_zero_point", ((5, 17), (17, 24)), "us-", dtype="f32")

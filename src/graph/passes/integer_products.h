@@ -9,7 +9,8 @@
 
 namespace pl {
 class Context;
-}
+class Device;
+}  // namespace pl
 
 namespace pl::passes {
 
@@ -24,6 +25,7 @@ struct IntegerProduct {
   ValueId x_scale = kNoValue, weight_scale = kNoValue, y_scale = kNoValue;
   ValueId x_zero = kNoValue, weight_zero = kNoValue, y_zero = kNoValue;
   ValueId bias = kNoValue;
+  ValueId addend = kNoValue, addend_scale = kNoValue, addend_zero = kNoValue;
 
   bool scaled() const { return x_scale != kNoValue; }
   bool rounds() const { return y_scale != kNoValue; }
@@ -37,15 +39,20 @@ Op op_of(const Rewriter& rewriter, const IntegerProduct& product);  // with weig
 // Makes weights s8: of u8, 128 is taken off weights and zero points, and constants take their zero points off where
 // they stay in range.  What it inserts stands before node `before`.
 void centre_weights(Rewriter& rewriter, Context& context, IntegerProduct& product, size_t before);
-// Whether no kernel takes the zero point of the weights, and it can be applied to the sums of x instead.
-bool needs_sums_of_x(const Rewriter& rewriter, const IntegerProduct& product);
+// Whether the zero point of the weights is to be applied to the sums of x: no kernel takes it, or that costs less; and
+// what the product costs, in ms.
+struct ZeroPointCost {
+  bool by_sums = false;
+  double ms = 0;
+};
+ZeroPointCost zero_point_cost(Rewriter& rewriter, Context& context, Device& device, const IntegerProduct& product);
 // The product without this zero point, its result real; and that of ones for the sums of x, times its
 // scale.
 IntegerProduct without_weight_zero(const IntegerProduct& product);
 IntegerProduct sums_of_x(Rewriter& rewriter, Context& context, const IntegerProduct& product);
-// Makes node `index` the product.  With a zero point that no kernel takes:
+// Makes node `index` the product.  by_sums:
 // sum (x - x_zero) (w - w_zero) = sum (x - x_zero) w - w_zero sum (x - x_zero).
-void rewrite_as(Rewriter& rewriter, Context& context, size_t index, const IntegerProduct& product,
+void rewrite_as(Rewriter& rewriter, Context& context, size_t index, const IntegerProduct& product, bool by_sums,
                 const std::string& name);
 
 }  // namespace pl::passes

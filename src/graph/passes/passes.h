@@ -10,6 +10,7 @@ Pass fold_batch_norm();
 Pass fold_constants();
 Pass fold_pad();
 Pass fold_scale();
+Pass fuse_addend(Device* device);  // null: for its name alone
 Pass fuse_bias();
 Pass fuse_interleave();
 Pass fuse_longer_post_ops(Device* device);  // null: for its name alone

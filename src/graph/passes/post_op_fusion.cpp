@@ -63,6 +63,7 @@ std::optional<Fused> fused_into(Rewriter& rewriter, size_t index, size_t k, Post
   const int made = taker(rewriter, y);
   if (made < 0 || rewriter.shape(y) != rewriter.shape(other)) return std::nullopt;
   const Node& maker = rewriter.node(size_t(made));
+  if (maker.schema->post_ops.of_reals) return std::nullopt;  // what it adds has a scale of its own: fuse_addend
   if (maker.schema->weighting && !product_of(rewriter, size_t(made))) return std::nullopt;
   if (maker.outputs.size() > 1 && rewriter.maker(other) > made) return std::nullopt;
   const auto operand = free_operand(rewriter, size_t(made), kind);

@@ -118,20 +118,11 @@ void rewrite_where_cheaper(Rewriter& rewriter, size_t index, IntegerProduct prod
   product.attributes.set(attr::dtype, std::string(name_of(dtype)));
   const bool constant = rewriter.is_constant(product.weight);
   if (constant) centre_weights(rewriter, context, product, index);
-  double cost = 0;
-  if (constant && needs_sums_of_x(rewriter, product)) {
-    for (const IntegerProduct& each : {without_weight_zero(product), sums_of_x(rewriter, context, product)})
-      cost += cost_of(context, device, op_of(rewriter, each));
-    // The real result is written, read and corrected, by one op with what follows as far as that is elementwise.  With
-    // the cost of one pass MobileNetV3-large with u8 weights took 10.4 ms, with two 7.5; EfficientNet-B0 15 and 13.4.
-    const TensorDesc real = TensorDesc::dense(DType::f32, rewriter.shape(rewriter.node(index).outputs[0]));
-    cost += 2 * cost_of(context, device, make_op(schema_of("mul"), {}, {real, real}));
-  } else {
-    cost = cost_of(context, device, op_of(rewriter, product));
-  }
-  if (cost >= apart) return;
+  const ZeroPointCost cost = zero_point_cost(rewriter, context, device, product);
+  if (cost.ms >= apart) return;
   if (!constant) centre_weights(rewriter, context, product, index);
-  rewrite_as(rewriter, context, index, product, name);
+  const bool by_sums = zero_point_cost(rewriter, context, device, product).by_sums;
+  rewrite_as(rewriter, context, index, product, by_sums, name);
 }
 
 // The product of floats, with the op that makes them of x's integers where nothing else reads those.

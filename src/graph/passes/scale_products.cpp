@@ -80,10 +80,9 @@ void centre_at(Rewriter& rewriter, size_t index, Context& context, Device& devic
   const IntegerProduct before = product;
   if (device.traits().gpu) return;
   centre_weights(rewriter, context, product, index);
-  if (product.weight == before.weight && product.weight_zero == before.weight_zero &&
-      !needs_sums_of_x(rewriter, product))
-    return;
-  rewrite_as(rewriter, context, index, product, rewriter.node(index).name);
+  const bool by_sums = zero_point_cost(rewriter, context, device, product).by_sums;
+  if (product.weight == before.weight && product.weight_zero == before.weight_zero && !by_sums) return;
+  rewrite_as(rewriter, context, index, product, by_sums, rewriter.node(index).name);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Kinds quantized_conv and quantized_matmul, as references: exact sums of integers, scaled in double.
 //
-// They serve what oneDNN refuses: zero points of weights above all.
+// They serve what fast kernels refuse: zero points of weights above all.
 #include <cmath>
 
 #include "ops/quantized.h"
@@ -8,6 +8,7 @@
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/pointwise/functions.h"
+#include "providers/host/quantized/integer_products.h"
 #include "providers/host/reorder/copy.h"
 
 namespace pl::host {
@@ -79,15 +80,21 @@ struct QuantizedBody {
       const std::vector<Column> of = columns_of(arguments, columns);
       const double scale = value(arguments, in.y_scale, 0, 1), zero = value(arguments, in.y_zero, 0, 0);
       std::vector<float> values(sums.size());
+      // Row-major, as the sums.
+      const std::vector<int32_t> addend =
+          in.addend < 0 ? std::vector<int32_t>() : integers(arguments, in.addend, in.addend_zero, 1, 1);
+      const double addend_scale = value(arguments, in.addend_scale, 0, 1);
       parallel_for(y.elements(), 3, [&](int64_t begin, int64_t end) {
-        double reals[kChunk];
+        double reals[kChunk], added[kChunk];
         for (int64_t k = begin; k < end; k += kChunk) {
           const int64_t n = std::min(kChunk, end - k);
           for (int64_t i = 0; i < n; ++i) {
             const Column& column = of[size_t((k + i) / inner % columns)];
             reals[i] = (double(sums[size_t(k + i)]) + column.sum) * column.factor + column.real;
           }
-          post_ops.apply(reals, n);
+          if (in.addend >= 0)
+            for (int64_t i = 0; i < n; ++i) added[i] = addend[size_t(k + i)] * addend_scale;
+          post_ops.apply(reals, n, [&](int) -> const double* { return added; });
           if (in.rounds())
             for (int64_t i = 0; i < n; ++i) reals[i] = std::nearbyint(reals[i] / scale) + zero;
           std::copy(reals, reals + n, values.begin() + k);
@@ -175,11 +182,13 @@ struct MatmulBody : QuantizedBody {
 QuantizedBody base_of(const Op& op, const Layout& layout) {
   QuantizedBody base{{}, dense_as(op.out(), layout), QuantizedInputs(op), AppliedPostOps(op)};
   for (const TensorDesc& desc : op.inputs)
-    base.inputs.push_back(base.inputs.empty() ? dense_as(desc, layout) : dense_plain(desc));
+    base.inputs.push_back(base.inputs.empty() || int(base.inputs.size()) == base.in.addend ? dense_as(desc, layout)
+                                                                                           : dense_plain(desc));
   return base;
 }
 
-void list_conv(const Op& op, CandidateList& out) {
+void list_quantized_conv(const Op& op, CandidateList& out) {
+  list_integer_products(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     ConvBody body(base_of(op, layout));
     body.groups = op.attributes[attr::groups];
@@ -191,7 +200,7 @@ void list_conv(const Op& op, CandidateList& out) {
     add_candidate(out, "reference", Quality::reference, inputs, {y}, [body = std::move(body)] { return body; });
   }
 }
-PL_HOST_KIND("quantized_conv", list_conv);
+PL_HOST_KIND("quantized_conv", list_quantized_conv);
 
 // The offset of each matrix of a stack, as broadcasting repeats it to `output`.
 std::vector<int64_t> matrices_of(const Dims& shape, const Dims& output) {
@@ -211,7 +220,8 @@ std::vector<int64_t> matrices_of(const Dims& shape, const Dims& output) {
   return offsets;
 }
 
-void list_matmul(const Op& op, CandidateList& out) {
+void list_quantized_matmul(const Op& op, CandidateList& out) {
+  list_integer_products(op, out);
   MatmulBody body(base_of(op, Layout::plain(op.in(0).rank())));
   body.y = dense_plain(op.out());
   const Dims &a = op.in(0).shape, &b = op.in(1).shape, &y = op.out().shape;
@@ -224,7 +234,7 @@ void list_matmul(const Op& op, CandidateList& out) {
   const TensorDesc result = body.y;
   add_candidate(out, "reference", Quality::reference, inputs, {result}, [body = std::move(body)] { return body; });
 }
-PL_HOST_KIND("quantized_matmul", list_matmul);
+PL_HOST_KIND("quantized_matmul", list_quantized_matmul);
 
 }  // namespace
 }  // namespace pl::host
