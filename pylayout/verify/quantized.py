@@ -107,7 +107,7 @@ class _Scaled:
             bound = bound + 8 * UNIT * np.abs(self.bias[channel])
         steps = steps_of(reference.case)
         if steps:
-            real, bound = applied(reference.case, steps, real, bound, "f32", lambda number: real)
+            real, bound = applied(reference.case, steps, real, bound, "f32", lambda number: self._addend(number, where))
         dtype = reference.outputs[0][1]
         if dtype == "f32":
             return real, bound
@@ -115,6 +115,14 @@ class _Scaled:
         zero = self._optional(7)
         point = 0.0 if zero is None else float(zero.reshape(-1)[0])
         return rounded(real / y_scale[0], point, dtype, bound / y_scale[0])
+
+    def _addend(self, number: int, where: Array) -> Array:
+        """Elements of the tensor that add(addend) adds; its scale and its zero point come behind it."""
+        values = np.asarray(self.given[number], np.float64).reshape(-1)[where]
+        scale, zero = self._optional(number + 1), self._optional(number + 2)
+        assert scale is not None
+        point = 0.0 if zero is None else float(zero.reshape(-1)[0])
+        return np.asarray((values - point) * float(scale.reshape(-1)[0]))
 
     def result_dtype(self, reference: Any) -> str:
         if not self.with_scales:
