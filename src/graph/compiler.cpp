@@ -443,7 +443,7 @@ void Plan::Compiler::simplify_graph() {
   if (options_.simplify) {
     report("simplifying", 0);
     std::vector<std::string> without = options_.without;
-    if (!options_.strided_views) without.push_back("join_linear");  // whose results are such views
+    if (!options_.strided_views) without.insert(without.end(), {"join_linear", "join_rotary"});  // results are views
     const auto further = [&](const std::vector<Pass>& list) {
       for (PassReport& report : run_passes(list, plan_.graph_, context_, without)) {
         const auto same = std::find_if(plan_.passes_.begin(), plan_.passes_.end(),
