@@ -21,7 +21,7 @@ namespace {
 constexpr double kForOps = 0.55, kForAll = 0.85;
 constexpr size_t kSome = 4;                      // candidates of each op measured after its first, before the others
 constexpr int64_t kSeveral = 4;                  // images of a slice that share one reading of the weights
-constexpr double kLeastToAskTables = 2;          // seconds: kernels are compiled for it
+constexpr double kLeastToAskTables = 1.5;        // seconds: kernels are compiled for it; seconds=2 leaves 1.7
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
 
 // Raises estimates beside measured candidates of the same op: the least of many estimates is usually too low (those of
