@@ -11,7 +11,9 @@ named axes.
 
 How plans get faster in their runs: `tune="live"` beside `seconds=8`, each in a process of its own that goes on
 running. For each moment after the first result: the median of a second's runs, the longest of all runs since the moment
-before as a multiple of that median, and what was spent of the time.
+before as a multiple of that median, how many took over twice the median, and what was spent of the time. `regret` is
+what all runs took longer than as many of the best moment's median would have, as a part of the time.
+--seconds: other ways than these two. --no-tables: without the tables of costs that come with the package.
 """
 
 from __future__ import annotations
@@ -33,15 +35,17 @@ from .record import write
 
 RUNS = 60  # behind the first
 MOMENTS = [1, 5, 10, 25, 60]  # seconds after the first result
+OVER = 20  # runs over twice the median that a row names, as seconds and multiples
 
 
-def run_here(model: str, device: str, how: str, began: float, moments: list[float]) -> None:
+def run_here(model: str, device: str, how: str, began: float, moments: list[float], tables: bool) -> None:
     """In a process of its own, which was started at `began` by the clock; goes on running until the last moment."""
     import numpy as np
 
     import pylayout as pl
 
     imported = time.time()
+    pl.configure(cost_tables=tables)
     options: dict[str, Any] = {}
     if how in ("off", "live"):
         options["tune"] = how
@@ -81,6 +85,7 @@ def run_on(plan: Any, tensors: list[Any], device: str, moments: list[float]) -> 
     begin = time.perf_counter()
     found: dict[str, Any] = {"moments": []}
     times: list[tuple[float, float]] = []  # when it began, in s, and what it took, in ms
+    runs, taken = 0, 0.0
     for moment in moments:
         times = []
         while (start := time.perf_counter() - begin) < moment:
@@ -91,9 +96,12 @@ def run_on(plan: Any, tensors: list[Any], device: str, moments: list[float]) -> 
         tuning = plan.summary()["tuning"]
         median = statistics.median(last)
         longest = max(ms for _, ms in times) / median
-        found["moments"].append(
-            {"s": moment, "ms": median, "longest": longest, "spent_ms": tuning["spent_ms"], "state": tuning["state"]}
-        )
+        over = [[round(start, 3), round(ms / median, 2)] for start, ms in times if ms > 2 * median]
+        row = {"s": moment, "ms": median, "longest": longest, "spent_ms": tuning["spent_ms"], "state": tuning["state"]}
+        found["moments"].append(row | {"runs": len(times), "over_twice": len(over), "over": over[:OVER]})
+        runs, taken = runs + len(times), taken + sum(ms for _, ms in times)
+    least = min(moment["ms"] for moment in found["moments"])
+    found["regret"] = (taken - runs * least) / taken
     # As long as it is left alone: queued runs, without waiting for each.
     begin = time.perf_counter()
     for _ in range(RUNS):
@@ -123,22 +131,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("networks", nargs="+", metavar="NETWORK|FILE.onnx")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seconds", nargs="+", default=["default"], metavar="off|live|default|SECONDS")
+    parser.add_argument("--seconds", nargs="+", metavar="off|live|default|SECONDS", help="default: default")
     parser.add_argument("--live", action="store_true", help="how tune=live gets faster, beside seconds=8")
     parser.add_argument("--moments", nargs="+", type=float, default=MOMENTS, metavar="S")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--no-tables", dest="tables", action="store_false", help="no tables of costs")
     parser.add_argument("--began", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.began:
         moments = options.moments if options.live else []
-        run_here(options.networks[0], options.device, options.seconds[0], options.began, moments)
+        run_here(options.networks[0], options.device, options.seconds[0], options.began, moments, options.tables)
         return
-    ways = ["live", "8"] if options.live else options.seconds
+    ways = options.seconds or (["live", "8"] if options.live else ["default"])
     rows = []
     table = Table(
         ["network", "compile", "start s", "compile s", "first result s", *(["steady"] if not options.live else [])]
     )
-    later = Table(["network", "compile", "after s", "median", "longest run, medians", "spent ms", "state"])
+    later = Table(["network", "compile", "after s", "median", "longest run, medians", "over two", "spent ms", "state"])
     with tempfile.TemporaryDirectory() as folder:
         for network in options.networks:
             model = exported(network, Path(folder))
@@ -151,10 +160,11 @@ def main(arguments: list[str] | None = None) -> None:
                     }
                     command = [sys.executable, "-m", "bench.first_result", model, "--device", options.device]
                     command += ["--seconds", how, "--began", str(time.time())]
+                    command += [] if options.tables else ["--no-tables"]
                     if options.live:
                         command += ["--live", "--moments", *map(str, options.moments)]
                     done = subprocess.run(command, env={**os.environ, **caches}, stdout=subprocess.PIPE, check=True)
-                row = {"network": network, "how": how, **json.loads(done.stdout.splitlines()[-1])}
+                row = {"network": Path(network).stem, "how": how, **json.loads(done.stdout.splitlines()[-1])}
                 rows.append(row)
                 seconds = [f"{row[key]:.2f}" for key in ("start_s", "compile_s", "first_s")]
                 table.add(network, how, *seconds, *([ms_text(row["steady_ms"])] if not options.live else []))
@@ -165,6 +175,7 @@ def main(arguments: list[str] | None = None) -> None:
                         f"{moment['s']:g}",
                         ms_text(moment["ms"]),
                         f"{moment['longest']:.2f}",
+                        f"{moment['over_twice']} of {moment['runs']}",
                         f"{moment['spent_ms']:.0f}",
                         moment["state"],
                     )
@@ -173,7 +184,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(later.render())
         for row in rows:
             queued = f"{row['queued_ms']:.3f} ms a run where many are queued"
-            print(f"{row['network']}, {row['how']}: {queued}; {row['tried']} tried")
+            regret = f"regret {100 * row['regret']:.1f} %"
+            print(f"{row['network']}, {row['how']}: {queued}; {row['tried']} tried; {regret}")
     if options.json:
         write(options.json, "first_result", rows, device=options.device)
 

@@ -86,9 +86,59 @@ def test_queries_keys_and_values(heads_of_k: int, rotary: bool, length: int, dev
     expected = attended(*rows).transpose(0, 2, 1, 3)
     np.testing.assert_allclose(plan.run(x)[0], expected, rtol=2e-5, atol=2e-5)
     assert ops_of(plan, "linear") == 1
+    if rotary:  # those of queries and keys are one where each is a launch; of one position their heads are rows
+        assert ops_of(plan, "rotary_embedding") == (1 if device != "cpu" and length > 1 else 2)
     assert not copies_of(plan), copies_of(plan)
     parted = pl.compile(g, device=device, tune="off", without="join_linear")
     assert ops_of(parted, "linear") == 3
+
+
+ROTARY = ["neighbours", "turned round", "by head", "other tables", "a gap", "an output"]
+
+
+@pytest.mark.parametrize("case", ROTARY)
+def test_rotary_embeddings_of_neighbouring_heads(case: str, device: str) -> None:
+    """Pass join_rotary: exact, whichever comes first, and only by tables that say the same of all heads."""
+    counts, length = (4, 2, 2), LENGTH
+    rows = draw(N, length, sum(counts) * WIDTH)
+    shape = (counts[0], length, WIDTH) if case == "by head" else (length, WIDTH)
+    tables = [draw(*shape), draw(*shape)]
+    others = [table + 1 for table in tables] if case == "other tables" else tables
+    starts = (0, counts[0] + counts[1]) if case == "a gap" else (0, counts[0])
+    g = pl.Graph()
+    x = g.input("x", rows.shape)
+
+    def part(k: int) -> Any:
+        first, end = starts[k] * WIDTH, (starts[k] + counts[k]) * WIDTH
+        return heads(g, g.slice(x, (first,), (end,), axes=(2,)), counts[k])
+
+    if case == "by head":  # heads of both must be as many as the tables have
+        counts = (4, 4, 0)
+        starts = (0, 4)
+    order = (1, 0) if case == "turned round" else (0, 1)
+    turned_heads = {k: g.rotary_embedding(part(k), *(others if k else tables)) for k in order}
+    attention = g.scaled_dot_product_attention(turned_heads[0], turned_heads[1], turned_heads[1], enable_gqa=True)
+    g.output(attention, "y")
+    if case == "an output":
+        g.output(turned_heads[1], "keys")
+    plan = pl.compile(g, device=device, tune="off")
+    joins = device != "cpu" and case in ("neighbours", "turned round")
+    assert ops_of(plan, "rotary_embedding") == (1 if joins else 2)
+    apart = pl.compile(g, device=device, tune="off", without="join_rotary")
+    assert ops_of(apart, "rotary_embedding") == 2
+    cosines, sines = tables
+
+    def expected(k: int) -> np.ndarray:
+        own = rows[..., starts[k] * WIDTH : (starts[k] + counts[k]) * WIDTH].astype(np.float64)
+        by_head = own.reshape(N, length, counts[k], WIDTH).transpose(0, 2, 1, 3)
+        half = np.concatenate([-by_head[..., WIDTH // 2 :], by_head[..., : WIDTH // 2]], -1)
+        c, s = others if k else (cosines, sines)
+        return (by_head * c + half * s).transpose(0, 2, 1, 3).reshape(N, length, -1)
+
+    keys = expected(1)
+    reference = attended(expected(0), keys, keys)
+    for each in (plan, apart):
+        np.testing.assert_allclose(each.run(rows)[0], reference, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("activation", ["silu", "gelu"])

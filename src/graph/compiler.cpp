@@ -21,7 +21,7 @@ namespace {
 constexpr double kForOps = 0.55, kForAll = 0.85;
 constexpr size_t kSome = 4;                      // candidates of each op measured after its first, before the others
 constexpr int64_t kSeveral = 4;                  // images of a slice that share one reading of the weights
-constexpr double kLeastToAskTables = 2;          // seconds: kernels are compiled for it
+constexpr double kLeastToAskTables = 1.5;        // seconds: kernels are compiled for it; seconds=2 leaves 1.7
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
 
 // Raises estimates beside measured candidates of the same op: the least of many estimates is usually too low (those of
@@ -443,7 +443,7 @@ void Plan::Compiler::simplify_graph() {
   if (options_.simplify) {
     report("simplifying", 0);
     std::vector<std::string> without = options_.without;
-    if (!options_.strided_views) without.push_back("join_linear");  // whose results are such views
+    if (!options_.strided_views) without.insert(without.end(), {"join_linear", "join_rotary"});  // results are views
     const auto further = [&](const std::vector<Pass>& list) {
       for (PassReport& report : run_passes(list, plan_.graph_, context_, without)) {
         const auto same = std::find_if(plan_.passes_.begin(), plan_.passes_.end(),

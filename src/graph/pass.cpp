@@ -62,7 +62,8 @@ const std::vector<Pass>& training_passes() {
 }
 
 std::vector<Pass> device_passes(Device* device, PackedConstants* constants) {
-  std::vector<Pass> list{passes::join_linear(device, constants), passes::fuse_longer_post_ops(device)};
+  std::vector<Pass> list{passes::join_linear(device, constants), passes::join_rotary(device),
+                         passes::fuse_longer_post_ops(device)};
   if (!device || device->traits().gpu) {
     list.push_back(passes::expand_attention_backward(device));
     list.push_back(passes::fuse_squeeze_excite());

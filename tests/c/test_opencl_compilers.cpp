@@ -62,6 +62,27 @@ TEST("several_at_once_are_compiled_elsewhere") {
   CHECK(compilers.idle().size() >= 1);
 }
 
+TEST("they_start_before_there_is_work") {
+  if (no_platform_here()) SKIP("no OpenCL platform");
+  CompilerProcesses compilers(first_device(), 2, PYLAYOUT_COMPILER);
+  compilers.prepare();
+  compilers.prepare();  // no more of them
+  for (int tries = 0; compilers.idle().size() < 2 && compilers.limit() > 0 && tries < 4000; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(compilers.idle().size() == 2);
+  compilers.ahead(Kind::source, kProgram, "-DPREPARED");
+  CHECK(compilers.compiled() == 1);
+  CHECK(compilers.idle().size() == 2);
+  // Left while they start; and where none can be started all is compiled here.
+  { CompilerProcesses(first_device(), 2, PYLAYOUT_COMPILER).prepare(); }
+  CompilerProcesses another(first_device(), 2, "/bin/false");
+  another.prepare();
+  for (int tries = 0; another.limit() > 0 && tries < 4000; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  another.ahead(Kind::source, kProgram, "");
+  CHECK(another.limit() == 0 && another.compiled() == 0);
+}
+
 TEST("a_killed_one_is_replaced") {
   if (no_platform_here()) SKIP("no OpenCL platform");
   CompilerProcesses compilers(first_device(), 1, PYLAYOUT_COMPILER);

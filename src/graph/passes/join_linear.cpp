@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
+#include "graph/passes/strided_readers.h"
 #include "graph/program.h"
 #include "ops/gradient.h"
 #include "ops/view.h"
@@ -38,8 +38,7 @@ class Joiner {
         context_(context),
         device_(device),
         constants_(constants),
-        consumers_(rewriter.graph().consumers()) {
-    for (const GraphOutput& output : rewriter.graph().outputs()) outputs_.push_back(output.value);
+        readers_(rewriter, context, device) {
     // A program for many lengths of what grows may have no axes left.
     sized_late_ = !rewriter.graph().axes().empty() || (constants && constants->are_shared());
   }
@@ -112,54 +111,16 @@ class Joiner {
       const auto view = view_sliced(whole, starts, part, Dims::filled(whole.rank(), 1));
       if (!view) return;
       functions.push_back(rewriter_.post_ops(index));
-      const bool taken =
-          functions.back().empty() ? is_read(y, *view, kMostViewsBehindProduct) : applies(functions.back()[0], *view);
+      const bool taken = functions.back().empty() ? readers_.take(y, *view, kMostViewsBehindProduct)
+                                                  : applies(functions.back()[0], *view);
       if (!taken) return;
     }
     rewrite(group, functions, std::move(shared));
   }
 
-  bool has_ways(const Op& op) {
-    const EntryRef entry = context_.catalog().strided(op, device_, 0);
-    for (const Way& way : entry->ways)
-      if (way.usable) return true;
-    return false;
-  }
-
   bool applies(const PostOp& function, const TensorDesc& view) {
     const StepCall call = call_of(function);
-    return has_ways(make_op(schema_of(call.op), call.attributes, {as_given(view)}));
-  }
-
-  // As an op is given it: where memory has addresses it begins where the view does.
-  TensorDesc as_given(TensorDesc desc) const {
-    if (device_.traits().host_addressable) desc.offset = 0;
-    return desc;
-  }
-
-  // Whether all that read the value take it as it lies here.
-  bool is_read(ValueId value, const TensorDesc& view, int views) {
-    if (std::find(outputs_.begin(), outputs_.end(), value) != outputs_.end()) return false;
-    const bool dense = as_given(view).is_dense();
-    for (int32_t user : consumers_[size_t(value)]) {
-      if (!rewriter_.live(size_t(user))) continue;
-      const Node& node = rewriter_.node(size_t(user));
-      Op op = rewriter_.op(size_t(user));
-      for (size_t k = 0; k < node.inputs.size(); ++k) {
-        if (rewriter_.input(node, k) != value) continue;
-        if (op.schema->view) {
-          op.inputs[0] = view;
-          const auto seen = op.schema->view(op);
-          if (!seen || views == 0 || node.outputs.size() != 1 || !is_read(node.outputs[0], (*seen)[0], views - 1))
-            return false;
-        } else {
-          op.inputs[k] = as_given(view);
-          if (!dense && !has_ways(op)) return false;
-          op.inputs[k] = rewriter_.desc(value);
-        }
-      }
-    }
-    return true;
+    return readers_.has_ways(make_op(schema_of(call.op), call.attributes, {readers_.as_given(view)}));
   }
 
   std::vector<ValueId> inputs_of(const std::vector<size_t>& group, size_t k) {
@@ -249,8 +210,7 @@ class Joiner {
   Context& context_;
   Device& device_;
   PackedConstants* constants_;
-  std::vector<std::vector<int32_t>> consumers_;
-  std::vector<ValueId> outputs_;
+  StridedReaders readers_;
   bool sized_late_ = false;  // the graph is one of several, for further sizes
 };
 

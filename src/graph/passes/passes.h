@@ -23,6 +23,7 @@ Pass gather_rows();
 // Null: for its name alone.  `constants`: of a plan, without which weights of named axes are joined where they adjoin.
 Pass join_linear(Device* device, PackedConstants* constants);
 Pass join_parts();
+Pass join_rotary(Device* device);  // null: for its name alone
 Pass merge_equal();
 Pass merge_views();
 Pass move_quantize();

@@ -61,7 +61,7 @@ std::string CompilerProcesses::beside_this_library() {
 }
 
 CompilerProcesses::CompilerProcesses(Target target, int limit, std::string path)
-    : target_(std::move(target)), limit_(limit), path_(std::move(path)) {
+    : target_(std::move(target)), limit_(limit), path_(std::move(path)), starting_(std::max(1, limit)) {
   if (const char* wanted = std::getenv("PYLAYOUT_COMPILERS")) limit_ = std::clamp(std::atoi(wanted), 0, 64);
   const char* off = std::getenv("CUDA_CACHE_DISABLE");  // without the driver's cache nothing would come of it
   if (off && std::strcmp(off, "1") == 0) limit_ = 0;
@@ -69,6 +69,7 @@ CompilerProcesses::CompilerProcesses(Target target, int limit, std::string path)
 }
 
 CompilerProcesses::~CompilerProcesses() {
+  starting_.stop();
   for (Helper& helper : idle_) end(helper);
 }
 
@@ -129,6 +130,27 @@ CompilerProcesses::Here CompilerProcesses::ahead(Kind kind, std::string_view pro
   compiled_ += built;
   changed_.notify_all();
   return {};
+}
+
+void CompilerProcesses::prepare() {
+  const auto begin = [this] {
+    Helper helper;
+    const bool started = start(helper);
+    if (!started) end(helper);
+    std::lock_guard<std::mutex> guard(lock_);
+    if (started) {
+      ++ready_;
+      idle_.push_back(helper);
+    } else {
+      --helpers_;
+      limit_ = 0;  // here is none that works
+    }
+    changed_.notify_all();
+  };
+  std::lock_guard<std::mutex> guard(lock_);
+  drop_ended();
+  for (; helpers_ < limit_ && starting_.add(begin); ++helpers_) {
+  }
 }
 
 void CompilerProcesses::leave() {

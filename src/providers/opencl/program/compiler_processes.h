@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/background.h"
+
 namespace pl::opencl {
 
 class CompilerProcesses {
@@ -52,6 +54,10 @@ class CompilerProcesses {
   // no helper runs, so that a single program starts none; else after a helper has compiled it.
   Here ahead(Kind kind, std::string_view program, const std::string& options);
 
+  // Begins to start those that are not there, at once and without waiting: they take a second, in which who knows that
+  // many programs will have to be compiled does something else.
+  void prepare();
+
   // How many of a machine's processes are of use for a device with so much memory: each holds a context there.
   static std::string beside_this_library();  // "" where it is not there
   static int useful(int processors, size_t device_memory);
@@ -80,6 +86,7 @@ class CompilerProcesses {
   int ready_ = 0;    // idle and busy
   int here_ = 0;     // threads that compile in this process
   uint64_t compiled_ = 0;
+  Background starting_;  // the last: its work uses the others
 };
 
 }  // namespace pl::opencl

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "core/dims.h"
 #include "core/files.h"
@@ -69,6 +70,16 @@ ProgramRef ProgramCache::get(const std::string& name, const std::string& source,
     programs_.erase(key);  // a failure may be passing (out of memory): the next caller tries again
     throw;
   }
+}
+
+void ProgramCache::expect_many() {
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    if (!programs_.empty()) return;
+  }
+  const std::string directory = on_disk_ ? cache_directory("programs") : std::string();
+  std::error_code problem;
+  if (directory.empty() || std::filesystem::is_empty(directory, problem) || problem) compilers_.prepare();
 }
 
 // With lock_ held.

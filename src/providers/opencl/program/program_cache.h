@@ -36,6 +36,10 @@ class ProgramCache {
   // `name` says what it is in that message.
   ProgramRef get(const std::string& name, const std::string& source, const std::string& options);
 
+  // Who is about to ask for the programs of a whole plan says so: where none is there yet, the processes that compile
+  // are started meanwhile.
+  void expect_many();
+
   static constexpr size_t kRecent = 256;
   struct Statistics {
     uint64_t built = 0;    // compiled from source

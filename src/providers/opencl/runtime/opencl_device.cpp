@@ -191,9 +191,13 @@ bool OpenclDevice::declares_builtins() { return session().declares_builtins; }
 
 ProgramCache& OpenclDevice::programs() { return *session().programs; }
 // One for each process that compiles.  Where NVIDIA's runtime compiles in this one alone, more threads would only make
-// what is needed first wait for what is needed last.
+// what is needed first wait for what is needed last.  Who asks is about to use them: on a machine that never compiled
+// anything those processes start while the device's rates are measured.
 int OpenclDevice::builders() const {
-  return capabilities_.nvidia ? std::max(3, session_->compilers.limit() + 1) : Device::builders();
+  if (!capabilities_.nvidia) return Device::builders();
+  session_->open();
+  session_->programs->expect_many();
+  return std::max(3, session_->compilers.limit() + 1);
 }
 
 std::shared_ptr<void> OpenclDevice::several_threads() {
