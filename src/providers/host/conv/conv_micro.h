@@ -220,16 +220,17 @@ PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int 
   if (result.ending.further_count) go_on(result, y, P, V, part);
 }
 
-// Sums of some of the input channels, from y and into it.
+// Sums of some of the input channels, into y; and added to what earlier channels gave. A sum begins at zero for each part
+// of the channels: rounding errors grow with the length of what is added one after the other.
 template <int P, int V>
-PL_ALWAYS void resume(Vec (&sums)[P][V], const Result& result, int64_t offset, int part) {
+PL_ALWAYS void add_kept(Vec (&sums)[P][V], const Result& result, int64_t offset, int part) {
   const float* y = result.y + offset;
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v)
 #pragma GCC unroll 32
     for (int p = 0; p < P; ++p) {
       const float* from = y + v * result.vector + p * result.pixel;
-      sums[p][v] = part && v == V - 1 && !result.padded ? load_part(from, part) : load(from);
+      sums[p][v] += part && v == V - 1 && !result.padded ? load_part(from, part) : load(from);
     }
 }
 template <int P, int V>
@@ -279,7 +280,10 @@ void pointwise_tile(const Pointwise& job, Channels channels, const float* x, int
     start<P, V>(sums, job.result, offset, vector, part);
     if (job.far_result) fetch_following<P, V>(job.result, offset);
   } else {
-    resume<P, V>(sums, job.result, offset, part);
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[p][v] = Vec{};
   }
   const int64_t x_pixel = Step ? Step : job.x_pixel, w_vector = job.inputs * kWidth;
   const float* w = job.weights + vector * w_vector + channels.first * kWidth;
@@ -300,6 +304,7 @@ void pointwise_tile(const Pointwise& job, Channels channels, const float* x, int
       }
     }
   }
+  if (channels.first != 0) add_kept<P, V>(sums, job.result, offset, part);
   if (channels.last == job.inputs)
     end<P, V>(sums, job.result, offset, part);
   else
