@@ -10,10 +10,10 @@
 namespace pl::host {
 namespace {
 
-constexpr size_t kEndingLine = 64;  // bytes; what is written for the columns starts at cache lines
+constexpr int64_t kEndingLine = 64;  // bytes; what is written for the columns starts at cache lines
 
 size_t column_bytes(int64_t columns) {
-  return (size_t(columns) * sizeof(float) + kEndingLine - 1) / kEndingLine * kEndingLine;
+  return size_t(divided_up(columns * int64_t(sizeof(float)), kEndingLine) * kEndingLine);
 }
 
 std::optional<IntegerStep> integer_step_of(const PostOp& step) {
@@ -94,7 +94,7 @@ std::optional<IntegerEnding> IntegerEnding::of(const Op& op, int64_t groups, int
   ending.groups_ = groups;
   ending.columns_ = conv ? y[1] : y[y.size() - 1];
   const int64_t each = ending.columns_ / groups;
-  ending.group_columns_ = (each + lanes - 1) / lanes * lanes;
+  ending.group_columns_ = divided_up(each, lanes) * lanes;
   return ending;
 }
 

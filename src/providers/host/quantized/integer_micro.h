@@ -2,8 +2,7 @@
 //
 // The file that includes this sets the instruction set (#pragma GCC target), then PL_INTEGER_NAMESPACE,
 // PL_INTEGER_BITS (of a vector: 256 or 512), PL_INTEGER_PIXELS and PL_INTEGER_WIDE_PIXELS (of a tile of two vectors of
-// columns).  Nothing of
-// the standard library may be instantiated here: see conv_micro.h.
+// columns).  Nothing of the standard library may be instantiated here: see conv_micro.h.
 
 namespace pl::host::PL_INTEGER_NAMESPACE {
 namespace {
@@ -204,25 +203,42 @@ PL_ALWAYS void store_rounded(char* y, const Ints (&rounded)[P][2], const Integer
   }
 }
 
+// What results of 32 bits are.
+struct SumWords {
+  using Word = int32_t;
+  using Vector = Ints;
+  static PL_ALWAYS void store(Word* p, Vector v) { store_ints(p, v); }
+};
+struct RealWords {
+  using Word = float;
+  using Vector = Floats;
+  static PL_ALWAYS void store(Word* p, Vector v) { store_floats(p, v); }
+};
+// The first `count` columns of P pixels.
+template <class Words, int P, int V>
+PL_ALWAYS void store_words(const typename Words::Vector (&values)[P][V], const IntegerResult& result, int64_t pixel,
+                           int64_t column, int count) {
+  typename Words::Word* y = static_cast<typename Words::Word*>(result.y) + pixel * result.pixel + column;
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p, y += result.pixel) {
+    if (count == V * kWidth) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) Words::store(y + v * kWidth, values[p][v]);
+    } else {
+      typename Words::Word part[V * kWidth];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) Words::store(part + v * kWidth, values[p][v]);
+      copy_part(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(part), int64_t(sizeof part[0]) * count);
+    }
+  }
+}
+
 // What becomes of the sums of P pixels, from `pixel` on, and V vectors of columns, from `column` on, `count` of them.
 template <int P, int V>
 PL_ALWAYS void finish(Ints (&sums)[P][V], const IntegerResult& result, int64_t pixel, int64_t column, int count) {
   using Form = IntegerResult::Form;
-  const bool whole = count == V * kWidth;
   if (result.form == Form::sums) {
-    int32_t* y = static_cast<int32_t*>(result.y) + pixel * result.pixel + column;
-#pragma GCC unroll 16
-    for (int p = 0; p < P; ++p) {
-      if (whole) {
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) store_ints(y + p * result.pixel + v * kWidth, sums[p][v]);
-      } else {
-        int32_t part[V * kWidth];
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) store_ints(part + v * kWidth, sums[p][v]);
-        copy_part(reinterpret_cast<char*>(y + p * result.pixel), reinterpret_cast<const char*>(part), 4 * count);
-      }
-    }
+    store_words<SumWords>(sums, result, pixel, column, count);
     return;
   }
   Floats reals[P][V];
@@ -246,19 +262,7 @@ PL_ALWAYS void finish(Ints (&sums)[P][V], const IntegerResult& result, int64_t p
       for (int v = 0; v < V; ++v) reals[p][v] = load_floats(values + (p * V + v) * kWidth);
   }
   if (result.form == Form::reals) {
-    float* y = static_cast<float*>(result.y) + pixel * result.pixel + column;
-#pragma GCC unroll 16
-    for (int p = 0; p < P; ++p) {
-      if (whole) {
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) store_floats(y + p * result.pixel + v * kWidth, reals[p][v]);
-      } else {
-        float part[V * kWidth];
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) store_floats(part + v * kWidth, reals[p][v]);
-        copy_part(reinterpret_cast<char*>(y + p * result.pixel), reinterpret_cast<const char*>(part), 4 * count);
-      }
-    }
+    store_words<RealWords>(reals, result, pixel, column, count);
     return;
   }
   Ints rounded[P][2];
