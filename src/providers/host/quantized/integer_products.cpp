@@ -358,15 +358,7 @@ void add_integer_product(const Op& op, IntegerProductBody body, std::vector<Tens
   candidate.workspace_bytes = workspace;
   candidate.flops = op.schema->flops(op) / 2;  // an instruction has twice the products of one of f32
   candidate.efficiency = depthwise ? kDepthwiseReached : kIntegerReached * lanes * terms / (terms + kEndingTerms);
-  const auto pack = [weights](Buffer& source, Buffer& packed) {
-    weights(source.host(), static_cast<char*>(packed.host()));
-  };
-  candidate.packings.push_back({1, form, packed_bytes, pack, [weights] {
-                                  const auto run = [weights](const KernelArguments& arguments) {
-                                    weights(input(arguments, 0), static_cast<char*>(output(arguments)));
-                                  };
-                                  return std::make_unique<BodyKernel<decltype(run)>>(run);
-                                }});
+  candidate.packings.push_back(packing_of(form, packed_bytes, weights));
 }
 
 // Nothing, and a refusal, where kernels have not all of the op's post-ops.

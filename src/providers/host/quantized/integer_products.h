@@ -1,7 +1,10 @@
 // What makes results of exact sums, for kernels of integer_kernels.h: zero points, scales, bias and post-ops.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/quantized.h"
@@ -42,6 +45,18 @@ class IntegerEnding {
 void widen_bytes(const void* x, bool is_signed, int32_t zero, int16_t* y, int64_t n);
 // y[i] = x[i], of s8 plus 128.
 void unsigned_bytes(const void* x, bool is_signed, uint8_t* y, int64_t n);
+
+// Of the weights, input 1: pack(source, packed), host addresses.
+template <class Pack>
+Packing packing_of(std::string form, size_t bytes, Pack pack) {
+  const auto make = [pack]() -> std::unique_ptr<Kernel> {
+    auto run = [pack](const KernelArguments& arguments) {
+      pack(input(arguments, 0), static_cast<char*>(output(arguments)));
+    };
+    return std::make_unique<BodyKernel<decltype(run)>>(std::move(run));
+  };
+  return {1, std::move(form), bytes, packed_by(make), make};
+}
 
 // 3x3 by Winograd's algorithm: adds a candidate where it suits.
 void add_integer_winograd(const Op& op, const IntegerKernels& kernels, CandidateList& out);

@@ -235,16 +235,10 @@ void add_integer_winograd(const Op& op, const IntegerKernels& kernels, Candidate
                 {dense_as(op.out(), layout)}, [body = std::move(body)] { return body; });
   Candidate& candidate = out.candidates.back();
   candidate.workspace_bytes = workspace;
-  candidate.flops = 2 * multiplied / 2;  // an instruction has twice the products of one of f32
+  candidate.flops = multiplied;  // an instruction has twice the products of one of f32
   candidate.efficiency = kTilesReached * double(channels) / (double(channels) + kTileTerms);
-  candidate.packings.push_back({1, concat("integers_winograd_f2:", width, ' ', op.in(1).str()), filters.bytes(),
-                                [filters](Buffer& source, Buffer& packed) { filters(source.host(), packed.host()); },
-                                [filters] {
-                                  const auto run = [filters](const KernelArguments& arguments) {
-                                    filters(input(arguments, 0), output(arguments));
-                                  };
-                                  return std::make_unique<BodyKernel<decltype(run)>>(run);
-                                }});
+  const std::string form = concat("integers_winograd_f2:", width, ' ', op.in(1).str());
+  candidate.packings.push_back(packing_of(form, filters.bytes(), filters));
 }
 
 }  // namespace pl::host
