@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -53,6 +54,55 @@ void wake_together() {
     if (Clock::now() - start < std::chrono::microseconds(20)) return;
   }
 }
+
+namespace {
+
+sigset_t hold_signals() {
+  sigset_t held, before;
+  sigfillset(&held);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&held, fault);
+  pthread_sigmask(SIG_BLOCK, &held, &before);
+  return before;
+}
+
+#if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
+// Counts the ends of pool threads that hold signals back: what a caller knew of its pool may be out of date then.
+std::atomic<uint64_t> ended{0};
+struct PoolThread {
+  bool holds = false;
+  ~PoolThread() {
+    if (holds) ++ended;
+  }
+};
+
+// Makes the calling thread's pool hold signals back.  Threads that a later region makes, while the caller holds them,
+// inherit that.  One region for each pool, not for each call.
+void hold_signals_in_pool() {
+  thread_local int threads_known = 0;
+  thread_local uint64_t ended_before = 0;
+  const int threads = omp_get_max_threads();
+  const uint64_t now = ended.load(std::memory_order_relaxed);
+  if (threads <= threads_known && now == ended_before) return;
+#pragma omp parallel
+  if (omp_get_thread_num() != 0) {
+    thread_local PoolThread self;
+    if (!self.holds) hold_signals();
+    self.holds = true;
+  }
+  threads_known = threads;
+  ended_before = now;
+}
+#else
+void hold_signals_in_pool() {}
+#endif
+
+}  // namespace
+
+SignalsHeld::SignalsHeld() : before_(hold_signals()) {
+  if (!omp_in_parallel()) hold_signals_in_pool();
+}
+
+SignalsHeld::~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 namespace {
 

@@ -2,6 +2,8 @@
 // that sets how many threads an op of the calling thread uses.
 #pragma once
 
+#include <signal.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,6 +35,20 @@ void wake_together();
 // Pausing the pool (omp_pause_resource) is no help: the next region waits for new threads.
 void with_pool_aside(const std::function<void()>& work);
 void while_pool_yields(const std::function<void()>& work);  // the same, whether they are awake or not
+
+// While one lives, no signal handler runs on the calling thread nor on the threads of its pool: signals wait, those that
+// a fault raises excepted.  For code that keeps data where a handler's frame would go (oneDNN's products of matrices).
+// The pool's threads hold signals back from then on for good; other threads of the process take them as before.
+class SignalsHeld {
+ public:
+  SignalsHeld();
+  ~SignalsHeld();
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // How often the operating system took a processor away from any thread of this process so far.  A time taken while
 // this number changed says more about other programs than about this one.  What happens while the pool gives way does

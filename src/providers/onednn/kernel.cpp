@@ -1,6 +1,7 @@
 #include "providers/onednn/kernel.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "core/status.h"
@@ -19,15 +20,29 @@ Owned<dnnl_primitive_t> create(const_dnnl_primitive_desc_t description, const st
   return {primitive, Destroy()};
 }
 
+const char* implementation_of(const_dnnl_primitive_desc_t description) {
+  const char* name = "";
+  dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name);
+  return name;
+}
+
+// Whether no signal handler may run meanwhile.  oneDNN's f32 products of matrices ("gemm", not "brgemm"; recurrent ops
+// call them too) point the stack pointer at a buffer on the heap (jit_avx_gemm_f32.cpp and jit_avx512_common_gemm_f32.cpp
+// of 3.2, `mov(rsp, ARG_WS)`), and a handler's frame would overwrite what lies before that: a Ctrl-C corrupted the heap.
+bool holds_signals(const_dnnl_primitive_desc_t description) {
+  dnnl_primitive_kind_t kind = dnnl_undefined_primitive;
+  dnnl_primitive_desc_query(description, dnnl_query_primitive_kind, 0, &kind);
+  const std::string_view name = implementation_of(description);
+  return kind == dnnl_rnn ||
+         (name.find("gemm") != std::string_view::npos && name.find("brgemm") == std::string_view::npos);
+}
+
 // True if the primitive is the implementation that was asked for, with its layouts.
 bool is_of(dnnl_primitive_t primitive, const_dnnl_primitive_desc_t description,
            const std::vector<Argument>& arguments) {
   const_dnnl_primitive_desc_t actual = nullptr;
   expect_success(dnnl_primitive_get_primitive_desc(primitive, &actual), "dnnl_primitive_get_primitive_desc");
-  const char *wanted = "", *given = "";
-  dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &wanted);
-  dnnl_primitive_desc_query(actual, dnnl_query_impl_info_str, 0, &given);
-  if (std::string_view(wanted) != given) return false;
+  if (std::string_view(implementation_of(description)) != implementation_of(actual)) return false;
   for (const Argument& argument : arguments) {
     if (argument.source == Argument::Source::workspace) continue;
     const auto md_of = [&](const_dnnl_primitive_desc_t pd) {
@@ -84,6 +99,7 @@ PrimitiveKernel::PrimitiveKernel(PrimitiveDesc description, std::vector<Argument
   // so can return a primitive that was made for another description and needs another scratchpad.
   const_dnnl_primitive_desc_t actual = nullptr;
   expect_success(dnnl_primitive_get_primitive_desc(primitive_.get(), &actual), "dnnl_primitive_get_primitive_desc");
+  holds_signals_ = holds_signals(actual);
   const auto scratchpad_of = [](const_dnnl_primitive_desc_t pd) {
     return dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
   };
@@ -154,8 +170,11 @@ void PrimitiveKernel::run(const KernelArguments& given) {
     dnnl_memory_set_data_handle(execution->memories[i].get(), pointer);
     execution->pointers[i] = pointer;
   }
+  std::optional<SignalsHeld> held;
+  if (holds_signals_) held.emplace();
   const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), execution->stream.get(),
                                                       int(execution->arguments.size()), execution->arguments.data());
+  held.reset();
   give(execution);
   require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
           ": oneDNN failed: ", dnnl_status2str(status));

@@ -51,6 +51,7 @@ class PrimitiveKernel final : public Kernel {
   // Set when the primitive needs more scratchpad than the candidate stated; each Execution then brings its own.
   SharedDesc own_scratchpad_;
   Owned<dnnl_primitive_t> primitive_;
+  bool holds_signals_ = false;  // see holds_signals() in kernel.cpp
 
   // The free Executions: one in `ready_`, which is all that a single thread needs, the rest in `free_`.
   std::atomic<Execution*> ready_{nullptr};
