@@ -2844,6 +2844,50 @@ def linear(
     out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
+def linear_nbits(
+    x: Value,
+    weight: Input | Value,
+    scale: Input | Value,
+    zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    bits: int = 4,
+    block_size: int = 32,
+) -> Value: ...
+@overload
+def linear_nbits(
+    x: Input | Value,
+    weight: Value,
+    scale: Input | Value,
+    zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    bits: int = 4,
+    block_size: int = 32,
+) -> Value: ...
+@overload
+def linear_nbits(
+    x: Input | Value,
+    weight: Input | Value,
+    scale: Value,
+    zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    bits: int = 4,
+    block_size: int = 32,
+) -> Value: ...
+@overload
+def linear_nbits(
+    x: Input,
+    weight: Input,
+    scale: Input,
+    zero_point: Input | None = None,
+    bias: Input | None = None,
+    bits: int = 4,
+    block_size: int = 32,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def local_response_norm(
     x: Value,
     size: int,

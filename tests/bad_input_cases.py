@@ -146,6 +146,26 @@ CASES = {
     "prelu": (lambda: ops.prelu(ones(*X), ones(3)), SHAPE, "prelu: weight has 3 values, expected 1 or 4"),
     "concat": (lambda: ops.concat([ones(2, 3), ones(3, 3)], 1), SHAPE, r"concat: tensors\[1\].shape is \(3, 3\)"),
     "concat of ranks": (lambda: ops.concat([ones(2, 3), ones(3)]), SHAPE, r"concat: tensors\[1\] has rank 1"),
+    "linear_nbits bits": (
+        lambda: ops.linear_nbits(ones(4, 32), ones(2, 16, dtype="uint8"), ones(2, 1), bits=3),
+        ARGUMENT,
+        "linear_nbits: bits is 3, expected 2, 4 or 8",
+    ),
+    "linear_nbits blocks that end within a byte": (
+        lambda: ops.linear_nbits(ones(4, 32), ones(2, 16, dtype="uint8"), ones(2, 1), block_size=31),
+        ARGUMENT,
+        r"linear_nbits: block_size is 31, expected blocks of whole bytes \(2 numbers\)",
+    ),
+    "linear_nbits bytes": (
+        lambda: ops.linear_nbits(ones(4, 33), ones(2, 17, dtype="uint8"), ones(2, 2)),
+        SHAPE,
+        r"linear_nbits: weight.bytes is 17, expected 32 \(2 blocks of 16 for 33 numbers, the last size of x\)",
+    ),
+    "linear_nbits scales": (
+        lambda: ops.linear_nbits(ones(4, 33), ones(2, 32, dtype="uint8"), ones(2, 1)),
+        SHAPE,
+        r"linear_nbits: scale.shape is \(2, 1\), expected \(2, 2\) \(weight.out, blocks\)",
+    ),
     "grouped_mm columns": (
         lambda: ops.grouped_mm(ones(4, 3), ones(2, 5, 6), ones(2, dtype="int32")),
         SHAPE,

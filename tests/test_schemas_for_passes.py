@@ -130,7 +130,8 @@ def test_padding_is_a_border(name: str) -> None:
 def test_rows_are_apart(name: str) -> None:
     """Any row of the result follows from that row alone, whatever the others are."""
     x = numbers(4, 6)
-    rest = (numbers(3, 6),) if name == "linear" else ([6],)
+    few_bits = (np.arange(48, dtype="u1").reshape(3, 16), numbers(3, 1))
+    rest = {"linear": (numbers(3, 6),), "linear_nbits": few_bits}.get(name, ([6],))
     y = call(name, x, *rest)
     for row in range(4):
         np.testing.assert_allclose(call(name, x[row : row + 1], *rest), y[row : row + 1], rtol=1e-6)

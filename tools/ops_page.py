@@ -36,7 +36,16 @@ FAMILIES = [
     (
         "matrix",
         "Matrix products and attention",
-        ["linear", "matmul", "grouped_mm", "attention", "rotary_embedding", "selective_scan", "composed:einsum"],
+        [
+            "linear",
+            "linear_nbits",
+            "matmul",
+            "grouped_mm",
+            "attention",
+            "rotary_embedding",
+            "selective_scan",
+            "composed:einsum",
+        ],
     ),
     (
         "pooling",

@@ -106,6 +106,8 @@ class Case:
             return rounded(rng.uniform(0.5, 2.0, shape), dtype)
         if name == "running_var" or (name == "scale" and "quantize" in self.op):
             return rounded(rng.uniform(0.5, 2.0, shape) * (0.02 if name == "scale" else 1), dtype)
+        if name == "scale" and self.op == "linear_nbits":
+            return rounded(rng.uniform(0.7, 1.3, shape) * 0.02, dtype)
         if name.endswith("_scale"):  # of quantised tensors
             return rounded(rng.uniform(0.7, 1.3, shape) * (0.5 if name == "y_scale" else 0.02), dtype)
         if name == "boxes":

@@ -223,6 +223,21 @@ def _grouped(rng: Generator) -> Case | None:
     return Case("grouped_mm", (_spec(dtype, rows, k), weight, offsets), attributes, "", "random")
 
 
+def _few_bits(rng: Generator) -> Case | None:
+    m = int(rng.choice([1, 1, 2, 3, 5, 8, 17, 33, 64, 128, 197]))
+    k, n = _channels(rng, 0.8), _channels(rng, 0.8)
+    bits, block = int(rng.choice([2, 4, 4, 4, 8])), int(rng.choice([16, 24, 32, 32, 64, 128]))
+    if 2.0 * m * n * k > _FLOPS or n * k > 2 * _ELEMENTS:
+        return None
+    dtype, blocks = _dtype(rng), -(-k // block)
+    lead = (m,) if _chance(rng, 0.6) else (int(rng.choice([1, 2])), m)
+    inputs: list[str | None] = [_spec(dtype, *lead, k), _spec("u8", n, blocks * block * bits // 8)]
+    inputs.append(_spec(dtype, n, blocks))
+    inputs.append(_spec("u8", n, blocks) if _chance(rng, 0.5) else None)
+    inputs.append(_spec(dtype, n) if _chance(rng, 0.4) else None)
+    return Case("linear_nbits", tuple(inputs), {"bits": bits, "block_size": block}, "", "random")
+
+
 def _attention(rng: Generator) -> Case | None:
     heads = int(rng.choice([1, 2, 8, 12, 16]))
     queries = int(rng.choice([1, 7, 16, 49, 64, 77, 127, 197, 256, 384, 512]))
@@ -547,6 +562,7 @@ FAMILIES: dict[str, tuple[float, Callable[[Generator], Case | None]]] = {
     "linear": (3, _linear),
     "matmul": (2, _matmul),
     "grouped": (1, _grouped),
+    "few_bits": (1, _few_bits),
     "attention": (2, _attention),
     "norm": (2, _norm),
     "softmax": (1, _softmax),

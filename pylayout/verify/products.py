@@ -264,6 +264,49 @@ class MatrixProduct(_Products):
         return where.reshape(-1)
 
 
+@register("linear_nbits")
+class FewBits(_Products):
+    """Weights of a few bits; zero points may be taken off the sums of x, so that bounds count numbers and them apart."""
+
+    def prepare(self) -> None:
+        x, packed, scale = self.tensors[:3]
+        assert x is not None and packed is not None and scale is not None
+        bits, block = int(self.attribute("bits", 4)), int(self.attribute("block_size", 32))
+        numbers = np.stack([packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], axis=-1)
+        numbers = numbers.reshape(len(packed), -1)[:, : x.shape[-1]].astype(np.float64)
+        zero = self.tensors[3] if len(self.tensors) > 3 else None
+        points = np.full(scale.shape, 1 << bits - 1) if zero is None else zero
+        of_block = np.arange(x.shape[-1]) // block
+        wide = np.asarray(scale, np.float64)[:, of_block]
+        self.weight = (numbers - points[:, of_block]) * wide
+        self.apart = (numbers + points[:, of_block]) * np.abs(wide)
+        self.x = x.reshape(-1, x.shape[-1])
+        self.shape = (*x.shape[:-1], len(packed))
+        self.finish()
+
+    def split(self, where: Array) -> tuple[Array, Array, Array]:
+        return (np.zeros_like(where), *np.divmod(where, self.shape[-1]))
+
+    def factors(self, group: int, rows: Array, columns: Array) -> tuple[Array, Array]:
+        return self.x[rows], self.weight[columns]
+
+    def sums(self, where: Array) -> tuple[Array, Array, int]:
+        total, _, terms = super().sums(where)
+        weight, self.weight = self.weight, self.apart
+        _, squares, _ = super().sums(where)
+        self.weight = weight
+        return total, squares, terms
+
+    def extra(self, where: Array) -> list[Array]:
+        bias = self.double(4)
+        return [] if bias is None else [bias.reshape(-1)[where % self.shape[-1]]]
+
+    def sample(self, output: int, rng: np.random.Generator) -> Array:
+        rows = spread(len(self.x), _ROWS, rng)
+        where: Array = rows[:, None] * self.shape[-1] + spread(self.shape[-1], _COLUMNS, rng)
+        return where.reshape(-1)
+
+
 @register("grouped_mm", "grouped_mm_backward_weights")
 class GroupedProduct(_Products):
     def prepare(self) -> None:

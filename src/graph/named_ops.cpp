@@ -14,6 +14,7 @@ bool is_quantize(const Node& node) { return node.schema->name == "quantize_linea
 bool is_integer_product(const Node& node) {
   return node.schema->kind == "quantized_conv" || node.schema->kind == "quantized_matmul";
 }
+bool is_linear_nbits(const Node& node) { return node.schema->name == "linear_nbits"; }
 bool is_rotary_embedding(const Node& node) { return node.schema->name == "rotary_embedding"; }
 bool is_scatter(const Node& node) { return node.schema->name == "scatter"; }
 bool is_choice(const Node& node) { return node.schema->name == "where"; }

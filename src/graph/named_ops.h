@@ -17,6 +17,7 @@ bool is_channel_shuffle(const Node& node);
 bool is_dequantize(const Node& node);
 bool is_quantize(const Node& node);
 bool is_integer_product(const Node& node);  // of 8 bits
+bool is_linear_nbits(const Node& node);     // its weights are numbers of a few bits
 bool is_rotary_embedding(const Node& node);
 bool is_scatter(const Node& node);
 // Parts of the formulas of attention, of norms and of squeeze and excite.

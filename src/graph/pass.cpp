@@ -47,8 +47,8 @@ const std::vector<Pass>& standard_passes() {
 }
 
 std::vector<Pass> first_passes(Device* device) {
-  return {passes::remove_identity(), passes::move_quantize(), passes::quantize_products(device),
-          passes::scale_products(device), passes::fuse_addend(device)};
+  return {passes::remove_identity(),         passes::unpack_weights(device), passes::move_quantize(),
+          passes::quantize_products(device), passes::scale_products(device), passes::fuse_addend(device)};
 }
 
 const std::vector<Pass>& training_passes() {

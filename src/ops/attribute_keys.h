@@ -26,6 +26,8 @@ inline constexpr Key<Ints> begins{"begins"};
 inline constexpr Key<double> beta{"beta"};
 inline constexpr Key<double> beta1{"beta1"};
 inline constexpr Key<double> beta2{"beta2"};
+inline constexpr Key<int64_t> bits{"bits"};
+inline constexpr Key<int64_t> block_size{"block_size"};
 inline constexpr Key<std::string> boxes_are{"boxes_are"};
 inline constexpr Key<bool> ceil_mode{"ceil_mode"};
 inline constexpr Key<std::string> cell{"cell"};

@@ -71,6 +71,39 @@ add(
 )
 
 
+def few_bits(x: tuple[int, ...], out: int, bits: int, block: int, zero: bool = False, bias: bool = False) -> Any:
+    def make(rng: np.random.Generator) -> list[Any]:
+        blocks = -(-x[-1] // block)
+        weight = rng.integers(0, 256, (out, blocks * block * bits // 8)).astype("u1")
+        scale = rng.uniform(0.01, 0.02, (out, blocks)).astype("f4")
+        points = rng.integers(0, 1 << bits, (out, blocks)).astype("u1") if zero else None
+        return [*normal(x)(rng), weight, scale, points, *(normal((out,))(rng) if bias else [])]
+
+    return make
+
+
+def with_unpacked(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    bits, block = a.get("bits", 4), a.get("block_size", 32)
+    x, weight, scale, *others = t
+    zero = next((other for other in others if other.ndim == 2), None)
+    bias = next((other for other in others if other.ndim == 1), None)
+    planes = [weight.long() >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
+    numbers = torch.stack(planes, -1).reshape(*scale.shape, block)
+    points = 1 << bits - 1 if zero is None else zero.long()[..., None]
+    unpacked = ((numbers - points) * scale[..., None]).flatten(1)[:, : x.shape[-1]]
+    return f.linear(x, unpacked, bias)
+
+
+add("linear_nbits", few_bits((1, 96), 19, 4, 32), with_unpacked)
+add("linear_nbits", few_bits((2, 3, 70), 33, 4, 16, True, True), with_unpacked, block_size=16, name="zero points")
+add("linear_nbits", few_bits((3, 200), 7, 4, 24, True), with_unpacked, block_size=24, name="blocks of three words")
+add("linear_nbits", few_bits((5, 44), 9, 4, 10, True), with_unpacked, block_size=10, name="blocks of five bytes")
+add("linear_nbits", few_bits((37, 300), 50, 4, 128), with_unpacked, block_size=128, name="many rows")
+add("linear_nbits", few_bits((2, 130), 21, 2, 64, True), with_unpacked, bits=2, block_size=64)
+add("linear_nbits", few_bits((9, 77), 18, 8, 16, True, True), with_unpacked, bits=8, block_size=16)
+add("linear_nbits", few_bits((4, 65), 5, 8, 32), with_unpacked, bits=8, name="the last block is nearly empty")
+
+
 def by_groups(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     x, weight, offsets = t
     weight = weight.mT if a.get("transpose_weight") else weight

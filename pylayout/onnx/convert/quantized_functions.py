@@ -139,7 +139,7 @@ def _unpacked(packed: Any, bits: int) -> Any:
 
 @converter("MatMulNBits", domain=DOMAIN, note="of 2, 4 or 8 bits, constant weights")
 def matmul_nbits(node: Node) -> Result:
-    """The weights become the numbers that they stand for: the product is one of floats."""
+    """Weights stay as they are; those that `linear_nbits` does not take become the floats that they stand for."""
     k, n = node.integer("K"), node.integer("N")
     bits, block = node.integer("bits", 4), node.integer("block_size")
     node.ignore("accuracy_level", "weight_prepacked")  # the least accurate arithmetic that would do
@@ -155,7 +155,7 @@ def matmul_nbits(node: Node) -> Result:
         )
     if scale.size != n * blocks:
         raise ShapeError(f"scales has {scale.size} elements, expected {n} * {blocks}")
-    zero: Any = 1 << bits - 1
+    zero: Any = None
     if node.has(3):
         zero = node.known(3)
         width = -(-blocks * bits // 8) if zero.dtype == "uint8" else blocks
@@ -163,6 +163,11 @@ def matmul_nbits(node: Node) -> Result:
             raise ShapeError(f"zero_points has {zero.size} elements, expected {n} * {width}")
         zero = zero.reshape(n, width)
         zero = _unpacked(zero, bits)[:, :blocks] if zero.dtype == "uint8" else zero
+    if not node.has(4) and (zero is None or zero.dtype == "uint8"):
+        rows, scales = packed.reshape(n, -1), scale.reshape(n, blocks)
+        return node.op("linear_nbits", node.x(0), rows, scales, zero, node.optional(5), bits=bits, block_size=block)
+    if zero is None:
+        zero = 1 << bits - 1
     groups = numpy.asarray(node.known(4)) if node.has(4) else numpy.arange(k) // block
     if groups.shape != (k,) or groups.dtype.kind not in "iu" or groups.min() < 0 or groups.max() >= blocks:
         raise ShapeError(f"g_idx has shape {list(groups.shape)}, expected {k} indices of {blocks} blocks")

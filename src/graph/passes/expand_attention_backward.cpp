@@ -1,29 +1,12 @@
 // expand_attention_backward: attention's gradients become products and a softmax, where a device has no kernel for
 // them.
-#include "dispatch/catalog.h"
-#include "dispatch/context.h"
+#include "graph/passes/node_builder.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "ops/attention.h"
 
 namespace pl::passes {
 namespace {
-
-class NodeBuilder final : public Builder {
- public:
-  NodeBuilder(Rewriter& rewriter, size_t before)
-      : rewriter_(rewriter), before_(before), name_(rewriter.node(before).name) {}
-  const TensorDesc& desc(Value value) const override { return rewriter_.desc(value); }
-  std::vector<Value> add(const std::string& op, const Attributes& attributes,
-                         const std::vector<Value>& inputs) override {
-    return rewriter_.insert_all(before_, op, attributes, inputs, name_);
-  }
-
- private:
-  Rewriter& rewriter_;
-  size_t before_;
-  std::string name_;
-};
 
 void expand(Rewriter& rewriter, size_t index) {
   const Op op = rewriter.op(index);
@@ -33,10 +16,6 @@ void expand(Rewriter& rewriter, size_t index) {
   const AttentionGradients made =
       attention_gradients(builder, op, {inputs[0], inputs[1], inputs[2], mask, inputs[3]}, false);
   for (size_t k = 0; k < outputs.size(); ++k) rewriter.redirect(outputs[k], made[k]);
-}
-
-bool has_kernel(Context& context, Device& device, const Op& op) {
-  return !context.catalog().entry(op, device)->ways.empty();
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ void before_unary(Rewriter& rewriter, size_t index) {
 void behind_rows(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   if (!node.schema->by_rows) return;
-  const bool normalises = !node.schema->weighting;
+  const bool normalises = normalises_rows(node);
   if (reads_inputs(rewriter.post_ops(index))) return;
   if (normalises && rewriter.op(index).attributes[attr::normalized_shape].size() != 1) return;
   ValueId source;

@@ -40,5 +40,6 @@ Pass remove_identity();
 Pass scale_products(Device* device);  // null: for its name alone
 Pass scatter_rows();
 Pass split_linear();
+Pass unpack_weights(Device* device);  // null: for its name alone
 
 }  // namespace pl::passes

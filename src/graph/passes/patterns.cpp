@@ -14,6 +14,9 @@ bool is_repeat(const Node& node) { return node.schema->renaming == Renaming::rep
 bool is_reshape(const Node& node) { return node.schema->renaming == Renaming::shape; }
 bool is_permute(const Node& node) { return node.schema->renaming == Renaming::order; }
 bool is_matrix_product(const Node& node) { return node.schema->weighting.order == Weighting::Order::matrices; }
+bool normalises_rows(const Node& node) {
+  return node.schema->by_rows && takes_attribute(*node.schema, attr::normalized_shape);
+}
 bool is_linear(const Node& node) { return node.schema->weighting && node.schema->by_rows; }
 
 bool computes(const Rewriter& rewriter, size_t index, std::string_view function) {

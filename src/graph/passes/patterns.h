@@ -29,6 +29,7 @@ bool is_reshape(const Node& node);  // elements keep their order
 bool is_permute(const Node& node);
 bool is_matrix_product(const Node& node);  // of two tensors: matmul
 bool is_linear(const Node& node);          // rows by one matrix of weights
+bool normalises_rows(const Node& node);
 
 // Whether a node computes this function of one argument: "relu".
 bool computes(const Rewriter& rewriter, size_t index, std::string_view function);

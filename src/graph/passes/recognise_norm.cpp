@@ -152,10 +152,6 @@ void recognise_norm_at(Rewriter& rewriter, size_t index) {
   }
 }
 
-bool normalises_rows(const Node& node) {
-  return node.schema->by_rows && takes_attribute(*node.schema, attr::normalized_shape);
-}
-
 // layer_norm * weight, layer_norm + bias, rms_norm * weight, with constants or parameters of the normalised shape.
 void take_constant(Rewriter& rewriter, Context&, size_t index) {
   const Node& node = rewriter.node(index);
