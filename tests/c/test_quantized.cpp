@@ -165,9 +165,10 @@ TEST("addend") {
 // Both: some steps of four terms have weights of one sign that reach beyond 128, some not.
 enum class Weights { both, largest, limit };
 
-// A convolution of integers by its definition; x outside the image counts as its zero point.
+// A convolution of integers by its definition; x outside the image counts as its zero point.  `below`: rows of padding
+// there and not above.
 void check_geometry(const Dims& x_shape, const Dims& w_shape, int64_t stride, int64_t padding, int64_t dilation,
-                    int64_t groups, DType x_dtype, Weights weights) {
+                    int64_t groups, int64_t below, DType x_dtype, Weights weights) {
   const bool saturated = weights != Weights::both;
   Argument x = extremes(x_dtype, x_shape, 21), w = random_argument(DType::s8, w_shape, 22, -100, 100);
   for (size_t i = 0; i < w.values.size(); ++i)  // in a third of the columns
@@ -178,8 +179,9 @@ void check_geometry(const Dims& x_shape, const Dims& w_shape, int64_t stride, in
     for (size_t i = 0; i < w.values.size(); ++i) w.values[i] = weights == Weights::largest ? -128 : i % 5 ? 64 : -64;
   }
   const double zero = x_dtype == DType::u8 ? 3 : -128;
-  const std::string window =
-      concat("stride=", stride, " padding=", padding, " dilation=", dilation, " groups=", groups);
+  const std::string sides =
+      below ? concat('[', padding, ',', padding, ',', padding + below, ',', padding, ']') : concat(padding);
+  const std::string window = concat("stride=", stride, " padding=", sides, " dilation=", dilation, " groups=", groups);
   const Argument x_zero = saturated ? absent() : one(x_dtype, zero);
   const Op op = make_op(*find_schema("conv_integer"), Attributes::parse(window), {x.desc, w.desc, x_zero.desc});
   const bool flat = x_shape.size() == 3;
@@ -214,8 +216,8 @@ TEST("geometry") {
     for (DType dtype : {DType::u8, DType::s8})
       for (Weights weights : {Weights::both, Weights::largest, Weights::limit}) {
         const auto conv = [&](const Dims& x, const Dims& w, int64_t stride, int64_t padding, int64_t dilation = 1,
-                              int64_t groups = 1) {
-          check_geometry(x, w, stride, padding, dilation, groups, dtype, weights);
+                              int64_t groups = 1, int64_t below = 0) {
+          check_geometry(x, w, stride, padding, dilation, groups, below, dtype, weights);
         };
         // Products: pixels and columns that leave tails, odd channels, strides, padding of a 1x1.
         for (int64_t outputs : {1, 7, 8, 17, 32, 50}) conv({1, 13, 5, 7}, {outputs, 13, 1, 1}, 1, 0);
@@ -223,6 +225,7 @@ TEST("geometry") {
         conv({2, 24, 9, 8}, {20, 24, 1, 1}, 2, 0);
         conv({1, 9, 5, 4}, {16, 9, 1, 1}, 3, 2);
         conv({1, 40, 31, 33}, {33, 40, 1, 1}, 1, 0);
+        conv({1, 12, 9, 1}, {16, 12, 1, 1}, 1, 0, 1, 1, 5);  // padded at one end alone
         // Windows.
         conv({1, 3, 19, 18}, {17, 3, 7, 7}, 2, 3);
         conv({2, 5, 7, 9}, {9, 5, 3, 2}, 1, 1);

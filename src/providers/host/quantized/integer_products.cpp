@@ -99,10 +99,11 @@ struct IntegerProductBody {
   int64_t copy_row() const { return columns.copied(columns.out) * channels; }
   size_t copied_elements() const { return size_t(rows.copied(block_rows) * copy_row() + kCopySlack + 63) / 64 * 64; }
   size_t copy_bytes() const { return copied_elements() * (sizeof(int16_t) + sizeof(uint8_t)); }
-  // Whether narrow steps read x where it lies: rows of whole steps, nothing between them.
+  // Whether narrow steps read x where it lies: rows of whole steps, nothing between them, no padding behind them.
   bool in_place() const {
     return !signed_x && columns.in == 1 && columns.out == 1 && rows.kernel * columns.kernel == 1 && rows.stride == 1 &&
-           rows.begin == 0 && columns.begin == 0 && images == 1 && groups == 1 && channels % 4 == 0;
+           rows.in == rows.out && rows.begin == 0 && columns.begin == 0 && images == 1 && groups == 1 &&
+           channels % 4 == 0;
   }
   int threads() const { return int(std::min<int64_t>(images * blocks_of_image * parts, available_processors())); }
   size_t workspace_bytes() const { return ending.workspace_bytes() + size_t(threads()) * copy_bytes(); }
