@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds kMostSeconds{5};
 
-// All lists are without locks, which might be held for ever in a forked child, and what is in them is never destroyed.
+// All lists are without locks, which might be held for ever in a forked child, and what is in them is never destroyed
+// nor taken out: a check for leaks would not find it any more.
 struct Action {
   void (*call)();
   Action* before;
@@ -66,7 +67,7 @@ void end_process() {
     wait_for_others();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  for (Action* action = last_action.exchange(nullptr); action; action = action->before) action->call();
+  for (Action* action = last_action.load(); action; action = action->before) action->call();
 }
 
 struct OfThread {
