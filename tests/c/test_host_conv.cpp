@@ -17,6 +17,7 @@ struct Case {
   Dims x, weight;
   std::string attributes;
   bool bias = true, residual = false;
+  double reach = 2;  // of the bias
 };
 
 Values reference(const Op& op, const Values& x, const Values& weight, const Values& bias, const Values& residual) {
@@ -64,7 +65,7 @@ int run(const Case& c) {
   static unsigned seed = 1;
   const std::string name = c.x.size() == 3 ? "conv1d" : "conv2d";
   const Argument x = random_argument(DType::f32, c.x, ++seed), weight = random_argument(DType::f32, c.weight, ++seed);
-  const Argument bias = c.bias ? random_argument(DType::f32, {c.weight[0]}, ++seed) : absent();
+  const Argument bias = c.bias ? random_argument(DType::f32, {c.weight[0]}, ++seed, -c.reach, c.reach) : absent();
   const Attributes attributes = Attributes::parse(c.attributes);
   const Op op = make_op(*find_schema(name), attributes, {x.desc, weight.desc, bias.desc});
   const Argument residual = c.residual ? random_argument(DType::f32, op.out().shape, ++seed) : absent();
@@ -116,6 +117,14 @@ TEST("activations") {
         expect_some({{2, 5, 5, 9}, {37, 5, 3, 2}, std::string("padding=1") + activation, true, residual});
       }
   }
+}
+
+TEST("activations_of_large_values") {
+  for (const char* activation : kActivations)
+    for (double reach : {300.0, 3e38}) {
+      expect_some({{1, 40, 5, 9}, {40, 1, 3, 3}, std::string("groups=40 padding=1") + activation, true, false, reach});
+      expect_some({{1, 4, 5, 9}, {37, 4, 1, 1}, activation, true, false, reach});
+    }
 }
 
 TEST("depthwise") {

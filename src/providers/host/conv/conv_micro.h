@@ -70,7 +70,7 @@ struct Hardswish {
 };
 struct Silu {
   // v / (1 + 2^t) with t = -v log2(e) = n + f, |f| <= 1/2, and a polynomial for 2^f, fitted by weighted least squares
-  // towards the minimax (7.5e-8). Relative error 4e-7 where |v| < 10; below -87, where silu is less than 1e-35, 2^t
+  // towards the minimax (7.5e-8). Relative error 4e-7 where |v| < 10; below -87, where silu is less than 1e-35, it
   // stays what it is there.
   static PL_ALWAYS Vec of(const Vec& v) {
     constexpr float kLog2 = -1.4426950408889634f, kRound = 12582912.0f;  // 1.5 * 2^23
@@ -90,10 +90,10 @@ struct Silu {
     // A division takes as long as all the rest; one step of Newton's makes the reciprocal's 14 bits all but exact.
     const Vec sum = 1.0f + Vec(_mm512_maskz_scalef_ps(__mmask16(-1), __m512(p), __m512(n)));
     const Vec guess = Vec(_mm512_maskz_rcp14_ps(__mmask16(-1), __m512(sum)));
-    return v * (guess * (2.0f - sum * guess));
+    return low * (guess * (2.0f - sum * guess));
 #else
     // n, in the low bits of `shifted`, added to the exponent.
-    return v / (1.0f + Vec(Lanes(p) + (Lanes(shifted) << 23)));
+    return low / (1.0f + Vec(Lanes(p) + (Lanes(shifted) << 23)));
 #endif
   }
 };
