@@ -57,8 +57,8 @@
 #if LEFT_APART % MMA_SLOT_ROWS != 0
 #error "a copier's pieces do not lie alike in their rows"
 #endif
-#if NVIDIA_PTX == 2 && (TILE_M != 128 || WARPS_M != 8 || WARPS_N != 1 || !LAG || STAGES < 3)
-#error "registers are shared out to eight warps that multiply, one below the other, whose steps lag"
+#if NVIDIA_PTX == 2 && ((TILE_M != 64 && TILE_M != 128) || WARPS_M * 16 != TILE_M || WARPS_N != 1 || !LAG || STAGES < 3)
+#error "registers are shared out to four or eight warps that multiply, one below the other, whose steps lag"
 #endif
 #if NVIDIA_PTX == 2 && (CHUNKS != 8 || MMA_BITS != 16)
 #error "weights are packed as wgmma wants steps of 128 bytes"

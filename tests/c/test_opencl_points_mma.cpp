@@ -37,7 +37,7 @@ TEST("all") {
     once.next(i > 0);
     check(candidates, wide[i], DType::f16);
   }
-  CHECK(once.points("conv_fwd_stream") == 6);
+  CHECK(once.points("conv_fwd_stream") == 11);
   std::printf("conv_fwd_mma: %zu points, %zu of them of f32\n", once.points("conv_fwd_mma"), points);
   CHECK(points >= 9);
   CHECK(once.points("conv_fwd_mma") >= points + 20);

@@ -11,19 +11,31 @@ int64_t most_stream_groups = INT64_MAX;
 
 namespace {
 
-constexpr int kRows = 128, kChunks = 8, kWarpsDown = 8;  // of a tile
-constexpr int kCopiers = 128;                            // work-items that only copy
-constexpr int64_t kStepBytes = kChunks * 16;             // of one row of factors
-constexpr size_t kMostStreamStarts = 2;                  // the estimates put the fastest of twelve products first
+constexpr int kChunks = 8;                    // of a step
+constexpr int kCopiers = 128;                 // work-items that only copy
+constexpr int64_t kStepBytes = kChunks * 16;  // of one row of factors
+constexpr size_t kMostStreamStarts = 2;       // the estimates put the fastest of twelve products first
+
+struct StreamTile {
+  int rows, columns, stages;
+  int warps() const { return rows / 16; }  // that multiply, one below the other
+  Point point() const { return {{"TILE_M", rows}, {"TILE_N", columns}, {"STAGES", stages}}; }
+};
+
+// As many stages as the local memory of a unit has room for: with three in place of ten, tiles of 64 x 96 take twice as
+// long (H200), as their steps are shorter than a copy's way.  Narrower tiles of 128 rows were never the fastest.
+constexpr StreamTile kStreamTiles[] = {
+    {64, 96, 10},  {64, 128, 8},  {64, 160, 7},  {64, 192, 6},  {128, 128, 6}, {128, 144, 6},
+    {128, 160, 6}, {128, 192, 5}, {128, 208, 5}, {128, 224, 5}, {128, 256, 4},
+};
 
 const Family& conv_stream_family() {
-  static const Family family("conv_fwd_stream", {{"TILE_N", {128, 160, 192, 208, 224, 256}}, {"STAGES", {4, 5, 6}}});
+  static const Family family(
+      "conv_fwd_stream",
+      {{"TILE_M", {64, 128}}, {"TILE_N", {96, 128, 144, 160, 192, 208, 224, 256}}, {"STAGES", {4, 5, 6, 7, 8, 10}}});
   return family;
 }
 PL_TUNING_FAMILY(conv_stream_family);
-
-// As many stages as the local memory of a unit has room for.  Narrower tiles were never the fastest.
-constexpr int kTiles[][2] = {{128, 6}, {160, 6}, {192, 5}, {208, 5}, {224, 5}, {256, 4}};
 
 struct Product {
   int64_t rows, columns, steps;
@@ -31,35 +43,40 @@ struct Product {
       : rows(t.pixels()),
         columns(t.out_channels()),
         steps(t.taps() * divided_up(t.src.padded(1) * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
-  int64_t tiles(int width) const { return divided_up(rows, kRows) * divided_up(columns, width); }
+  int64_t tiles(const StreamTile& tile) const {
+    return divided_up(rows, tile.rows) * divided_up(columns, tile.columns);
+  }
 };
 
-// Part of the units' rate that tiles of `width` columns reach; see wgmma_efficiency in mma.cpp, to which it is
-// relative. Fitted to 30 times of six products on an H200, most within 5%, in microseconds.
-double conv_stream_efficiency(const Product& product, int width, const OpenclDevice& device,
+// Part of the units' rate that tiles reach; see wgmma_efficiency in mma.cpp, to which it is relative. Fitted to 25 times
+// of eight products of 1024 rows on an H200, most within 6%, in microseconds without what lies between launches.
+double conv_stream_efficiency(const Product& product, const StreamTile& tile, const OpenclDevice& device,
                               double* busy_ms = nullptr) {
-  constexpr double kStep = 0.62;    // of 256 columns
-  constexpr double kWait = 0.084;   // for a step
-  constexpr double kFinish = 2.4;   // the results of 256 columns
-  constexpr double kFirst = 4.0;    // until the first step is there, and for the last results
-  constexpr double kReached = 0.7;  // as there, and kBlock
+  constexpr double kMost = 128 * 256;  // results of a tile
+  constexpr double kStep = 0.62;       // of so many
+  constexpr double kWait = 0.08;       // for a step
+  constexpr double kCopy = 0.0012;     // a step's pieces of one row: what one unit takes from the second-level cache
+  constexpr double kFinish = 3.2;      // so many results
+  constexpr double kFirst = 2.6;       // until the first step is there, and for the last results
+  constexpr double kReached = 0.7;     // as there, and kBlock
   constexpr double kBlock = 0.6;
   const auto units = int64_t(std::max(1, int(device.capabilities().compute_units)));
-  const double part = double(width) / 256;
-  const double tile = double(product.steps) * (kStep * part + kWait) + kFinish * part;
-  const double busy = double(divided_up(product.tiles(width), units)) * tile + kFirst;
+  const double part = double(tile.rows) * tile.columns / kMost;
+  const double step = std::max(kStep * part + kWait, kCopy * (tile.rows + tile.columns));
+  const double each = double(product.steps) * step + kFinish * part;
+  const double busy = double(divided_up(product.tiles(tile), units)) * each + kFirst;
   if (busy_ms) *busy_ms = 1e-3 * busy;
-  const double wanted = double(product.rows) * double(product.columns) / (kRows * 256);
+  const double wanted = double(product.rows) * double(product.columns) / kMost;
   return kBlock * wanted * double(product.steps) / double(units) / busy / kReached;
 }
 
 std::unique_ptr<Kernel> prepare_conv_stream(OpenclDevice& device, const Op& op, const ConvTensors& t,
-                                            const Point& point) {
+                                            const StreamTile& tile) {
   const Product product(t);
   KernelSource source("conv/conv_fwd_stream.cl");
   t.define(source, op);
-  point.define(source);
-  source.define("TILE_M", kRows).define("WARPS_M", kWarpsDown).define("WARPS_N", 1).define("CHUNKS", kChunks);
+  tile.point().define(source);
+  source.define("WARPS_M", tile.warps()).define("WARPS_N", 1).define("CHUNKS", kChunks);
   source.define("PRODUCTS", 1).define("LAG", 1).define("MATRIX_DTYPE", name_of(t.src.dtype));
   source.define("NVIDIA_PTX", device.capabilities().nvidia ? 2 : 0);
   source.define("POINTWISE", t.pointwise() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
@@ -68,10 +85,10 @@ std::unique_ptr<Kernel> prepare_conv_stream(OpenclDevice& device, const Op& op, 
   Launch& launch = kernel->add(source, "conv_fwd_stream").input(0, "SRC").input(1).output(0, "DST");
   t.epilogue.pass(launch);
   launch.scalar(t.window).index(t.pixels());
-  constexpr size_t kItems = kWarpsDown * 32 + kCopiers;
+  const auto items = size_t(tile.warps()) * 32 + kCopiers;
   const int64_t groups =
-      std::min({product.tiles(point["TILE_N"]), int64_t(device.capabilities().compute_units), most_stream_groups});
-  launch.global({size_t(groups) * kItems}).local({kItems});
+      std::min({product.tiles(tile), int64_t(device.capabilities().compute_units), most_stream_groups});
+  launch.global({size_t(groups) * items}).local({items});
   return kernel;
 }
 
@@ -106,17 +123,17 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
   if (t.src.padded(1) % piece || t.out_channels() % 4 || (t.src.block(1) > 1 && t.src.padded(1) == piece)) return;
   if (!has_wgmma(device) && !(wgmma_tiles_in_plain && !matrix_unit(device.capabilities()))) return;
   const Product product(t);
-  std::vector<std::pair<double, Point>> all;
-  for (const auto& [width, stages] : kTiles) {
-    if (product.columns <= width / 2) continue;  // more than half would be empty
-    all.emplace_back(conv_stream_efficiency(product, width, device), Point{{"TILE_N", width}, {"STAGES", stages}});
+  std::vector<std::pair<double, StreamTile>> all;
+  for (const StreamTile& tile : kStreamTiles) {
+    if (product.columns <= tile.columns / 2) continue;  // more than half would be empty
+    all.emplace_back(conv_stream_efficiency(product, tile, device), tile);
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<Point> starts;
   for (size_t i = 0; i < all.size() && i < std::max(kMostStreamStarts, most_mma_plans / 2); ++i)
-    starts.push_back(all[i].second);
+    starts.push_back(all[i].second.point());
   const auto listed = [&](const Point& point) {
-    return std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second == point; });
+    return std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second.point() == point; });
   };
   Candidate like = base;
   like.implementation = "conv_fwd_stream";
@@ -125,8 +142,9 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
   const auto choices = conv_stream_family().choices(
       device, shapes, starts, [&](const Point& point) { return listed(point) != all.end(); }, out.whole_space);
   conv_stream_family().add(like, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-    candidate.efficiency = conv_stream_efficiency(product, point["TILE_N"], device, &candidate.busy_ms);
-    candidate.prepare = [&device, op, t, point] { return prepare_conv_stream(device, op, t, point); };
+    const StreamTile tile = listed(point)->second;
+    candidate.efficiency = conv_stream_efficiency(product, tile, device, &candidate.busy_ms);
+    candidate.prepare = [&device, op, t, tile] { return prepare_conv_stream(device, op, t, tile); };
     return true;
   });
 }
