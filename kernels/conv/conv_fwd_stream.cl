@@ -42,6 +42,13 @@
 #ifndef POINTWISE
 #define POINTWISE 0  // 1: a kernel of one position and no padding: 0, 1
 #endif
+#ifndef ROWS_IN_ORDER
+#define ROWS_IN_ORDER 0  // 1: POINTWISE, and positions of SRC follow each other as those of DST do: 0, 1
+#endif
+#if ROWS_IN_ORDER && !POINTWISE
+#undef POINTWISE
+#define POINTWISE 1
+#endif
 #ifndef WHOLE_STEPS
 #define WHOLE_STEPS 0  // 1: c is a multiple of TILE_K: 0, 1
 #endif
@@ -72,20 +79,26 @@
     const idx_t o0 = (idx_t)(in_block / rows) * TILE_N;
 
 // What a copier knows of a tile: where its rows' windows begin, and which of its pieces exist at the kernel's position.
-#define BEGIN_COPIES()                                                                                                 \
-    idx_t base[LEFT_SHARE];                                                                                            \
-    int left_bytes[LEFT_SHARE];                                                                                        \
-    PLACES_OF_ROWS()                                                                                                   \
-    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {                                                           \
-        const idx_t q = first + LEFT_ROW(j);                                                                           \
-        const place_t at = POSITION_IN(DST, q);                                                                        \
-        const idx_t front = at.d * window.stride[0] - window.begin[0];                                                 \
-        const idx_t top = at.h * window.stride[1] - window.begin[1], left = at.w * window.stride[2] - window.begin[2]; \
-        base[j] = SRC_OFFSET(at.n, 0, 0, 0, 0) + PLACES_APART(SRC, front, top, left);                                  \
-        PLACE_ROW(j)                                                                                                   \
-    }                                                                                                                  \
-    idx_t i0 = 0, left_at = piece * CHUNK_ELEMENTS;                                                                    \
+#define BEGIN_COPIES()                                       \
+    idx_t base[LEFT_SHARE];                                  \
+    int left_bytes[LEFT_SHARE];                              \
+    PLACES_OF_ROWS()                                         \
+    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) { \
+        const idx_t q = first + LEFT_ROW(j);                 \
+        FIND_ROW(j)                                          \
+        PLACE_ROW(j)                                         \
+    }                                                        \
+    idx_t i0 = 0, left_at = piece * CHUNK_ELEMENTS;          \
     LOOK_AT(0, 0, 0)
+#if ROWS_IN_ORDER  // no divisions before the first copy
+#define FIND_ROW(j) base[j] = SRC_OFFSET(0, 0, 0, 0, 0) + q * ic;
+#else
+#define FIND_ROW(j)                                                                                                \
+    const place_t at = POSITION_IN(DST, q);                                                                        \
+    const idx_t front = at.d * window.stride[0] - window.begin[0];                                                 \
+    const idx_t top = at.h * window.stride[1] - window.begin[1], left = at.w * window.stride[2] - window.begin[2]; \
+    base[j] = SRC_OFFSET(at.n, 0, 0, 0, 0) + PLACES_APART(SRC, front, top, left);
+#endif
 #if POINTWISE
 #define PLACES_OF_ROWS()
 #define PLACE_ROW(j) left_bytes[j] = q < pixels ? 16 : 0;

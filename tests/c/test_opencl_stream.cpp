@@ -19,6 +19,7 @@ const Case cases[] = {
     {"conv2d", {1, 136, 33, 13}, {268, 136, 2, 1}, "dilation=[2,1] stride=[1,2] padding=[1,0]", true},
     {"conv2d", {1, 128, 5, 5}, {96, 128, 3, 3}, "padding=[1,2,0,1] stride=[2,1] activation=leaky_relu"},
     {"conv1d", {2, 16, 90}, {132, 16, 5}, "padding=2", false, true},
+    {"conv2d", {3, 57, 7, 9}, {260, 57, 1, 1}, "", true},  // rows in order, with zeros behind the last channel
 };
 
 TEST("all") {

@@ -70,6 +70,18 @@ double conv_stream_efficiency(const Product& product, const StreamTile& tile, co
   return kBlock * wanted * double(product.steps) / double(units) / busy / kReached;
 }
 
+// Whether positions of the source are those of the output and follow each other in memory.
+bool rows_in_order(const ConvTensors& t) {
+  if (!t.pointwise()) return false;
+  int64_t follows = t.src.padded(1);
+  for (size_t dim : {4, 3, 2, 0}) {
+    if (t.src.dims[dim] != t.dst.dims[dim]) return false;
+    if (t.src.dims[dim] > 1 && t.src.strides[dim] != follows) return false;
+    follows *= t.src.dims[dim];
+  }
+  return true;
+}
+
 std::unique_ptr<Kernel> prepare_conv_stream(OpenclDevice& device, const Op& op, const ConvTensors& t,
                                             const StreamTile& tile) {
   const Product product(t);
@@ -80,6 +92,7 @@ std::unique_ptr<Kernel> prepare_conv_stream(OpenclDevice& device, const Op& op, 
   source.define("PRODUCTS", 1).define("LAG", 1).define("MATRIX_DTYPE", name_of(t.src.dtype));
   source.define("NVIDIA_PTX", device.capabilities().nvidia ? 2 : 0);
   source.define("POINTWISE", t.pointwise() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
+  source.define("ROWS_IN_ORDER", rows_in_order(t) ? 1 : 0);
   source.define("WHOLE_STEPS", t.src.padded(1) * int64_t(size_of(t.src.dtype)) % kStepBytes == 0 ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_stream").input(0, "SRC").input(1).output(0, "DST");
