@@ -92,7 +92,16 @@
 #error "a stack lies where planes would"
 #endif
 #if GROUPED
-#if !POINTWISE || STACKED || PARTS || PHASES > 1 || DEPTH || SCATTERED || POSITIONS
+#if !POINTWISE
+#undef POINTWISE
+#define POINTWISE 1
+#endif
+#ifndef OFF_DTYPE
+#define OFF_DTYPE s32
+#define OFF_OFFSET(g) PLAIN_OFFSET1(off, g)
+#define OFF_DIM(i) PLAIN_DIM(off, i)
+#endif
+#if STACKED || PARTS || PHASES > 1 || DEPTH || SCATTERED || POSITIONS
 #error "groups are of positions in order"
 #endif
 #include "matmul/grouped_rows.clh"
