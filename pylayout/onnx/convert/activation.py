@@ -75,12 +75,19 @@ def gelu(node: Node) -> Result:
     return node.op("gelu", node.x(0), node.text("approximate", "none", ("none", "tanh")))
 
 
+def sigmoid_linear(node: Node, x: Operand, alpha: float) -> Operand:
+    """x * sigmoid(alpha * x)."""
+    made: Operand
+    if alpha == 1:
+        made = node.op("silu", x)
+    else:
+        made = node.op("pointwise", [x], "y0 = x0 * sigmoid(s0 * x0)", scalars=[alpha], dtype=dtype_text(x))
+    return made
+
+
 @converter("Swish", since=24)
 def swish(node: Node) -> Result:
-    x, alpha = node.x(0), node.number("alpha", 1.0)
-    if alpha == 1:
-        return node.op("silu", x)
-    return node.op("pointwise", [x], "y0 = x0 * sigmoid(s0 * x0)", scalars=[alpha], dtype=dtype_text(x))
+    return sigmoid_linear(node, node.x(0), node.number("alpha", 1.0))
 
 
 @converter("Shrink", since=9)
@@ -103,9 +110,8 @@ def prelu(node: Node) -> Result:
     return node.op("pointwise", [x, slope], "y0 = x0 < 0 ? x0 * x1 : x0", dtype=dtype_text(x))
 
 
-def _flat(node: Node, op: str) -> Result:
+def over_rest(node: Node, op: str, x: Operand) -> Result:
     """Before opset 13 the axis splits the dimensions in two groups; the op runs over all of the second group."""
-    x = node.x(0)
     axis = node.integer("axis", 1)
     axis = x.ndim if axis == x.ndim else node.axis(axis, x.ndim)
     rest = math.prod(x.shape[axis + 1 :])
@@ -117,12 +123,12 @@ def _flat(node: Node, op: str) -> Result:
 
 @converter("Softmax", since=1)
 def softmax_1(node: Node) -> Result:
-    return _flat(node, "softmax")
+    return over_rest(node, "softmax", node.x(0))
 
 
 @converter("LogSoftmax", since=1)
 def log_softmax_1(node: Node) -> Result:
-    return _flat(node, "log_softmax")
+    return over_rest(node, "log_softmax", node.x(0))
 
 
 @converter("Softmax", since=13)

@@ -16,7 +16,7 @@ def matmul(node: Node) -> Result:
     return node.op("matmul", node.x(0), node.x(1))
 
 
-def _scaled(node: Node, x: Operand, factor: float) -> Operand:
+def scaled(node: Node, x: Operand, factor: float) -> Operand:
     """x * factor, in the dtype of x; of a constant at once."""
     if factor == 1:
         return x
@@ -24,8 +24,8 @@ def _scaled(node: Node, x: Operand, factor: float) -> Operand:
     return made
 
 
-@converter("Gemm", since=7)
-def gemm(node: Node) -> Result:
+def product_sum(node: Node) -> Operand:
+    """alpha * A @ B + beta * C, as the attributes and the inputs of a node say."""
     a, b, c = node.x(0), node.x(1), node.optional(2)
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
     transpose_a, transpose_b = bool(node.integer("transA", 0)), bool(node.integer("transB", 0))
@@ -37,9 +37,9 @@ def gemm(node: Node) -> Result:
     n = b.shape[0 if transpose_b else 1]
     # The factor goes where it costs least: into a constant, else into the smaller tensor.
     if isinstance(b, Known) or math.prod(b.shape) <= m * n:
-        b = _scaled(node, b, alpha)
+        b = scaled(node, b, alpha)
         alpha = 1.0
-    c = _scaled(node, c, beta) if c is not None and beta != 0 else None
+    c = scaled(node, c, beta) if c is not None and beta != 0 else None
     bias = None
     if c is not None and alpha == 1 and c.shape in ((n,), (1, n)):
         bias, c = node.broadcastable(c, (n,)), None
@@ -47,8 +47,13 @@ def gemm(node: Node) -> Result:
         y = node.op("linear", a, b, bias)
     else:
         y = node.op("matmul", a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b)
-    y = _scaled(node, y, alpha)
+    y = scaled(node, y, alpha)
     return y if c is None else node.op("add", y, c)
+
+
+@converter("Gemm", since=7)
+def gemm(node: Node) -> Result:
+    return product_sum(node)
 
 
 @converter("Einsum", since=12)

@@ -91,7 +91,8 @@ def group_normalization_21(node: Node) -> Result:
     return _group(node, per_group=False)
 
 
-@converter("LayerNormalization", since=17)
+# Since opset 17; ONNX Runtime's optimiser writes it, with the same meaning, in models of any opset.
+@converter("LayerNormalization", since=1)
 def layer_normalization(node: Node) -> Result:
     x, scale, bias = node.x(0), node.x(1), node.optional(2)
     node.ignore("stash_type")
@@ -112,15 +113,20 @@ def layer_normalization(node: Node) -> Result:
     return [y, mean, inverse]
 
 
-@converter("RMSNormalization", since=23)
-def rms_normalization(node: Node) -> Result:
+def root_mean_square(node: Node) -> Operand:
+    """The first input divided by the root of its mean square, times the second."""
     x, scale = node.x(0), node.x(1)
     node.ignore("stash_type")
     axis = node.axis(node.integer("axis", -1), x.ndim)
     shape = tuple(x.shape[axis:])
     fits = scale.shape == shape
-    y = node.op("rms_norm", x, list(shape), scale if fits else None, eps=node.number("epsilon", 1e-5))
+    y: Operand = node.op("rms_norm", x, list(shape), scale if fits else None, eps=node.number("epsilon", 1e-5))
     return y if fits else node.op("mul", y, scale)
+
+
+@converter("RMSNormalization", since=23)
+def rms_normalization(node: Node) -> Result:
+    return root_mean_square(node)
 
 
 @converter("LpNormalization", since=1)
