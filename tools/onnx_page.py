@@ -48,6 +48,9 @@ opset.
   must lie in the model's folder; absolute paths, `..` and links that lead out of it are refused.
 - **Files from anywhere** may be loaded: sizes are checked before memory is taken, a model may become {MAX_OPS} ops at
   most, what is computed from constants at import has a budget, and nothing in a file is executed.
+- **Files of ONNX Runtime's tools** (its optimiser for transformers, optimum, onnxruntime-genai) have ops of the domain
+  `com.microsoft`. These become the ops that they stand for, as in a model that nothing fused, and plans fuse again what
+  pays. `GroupQueryAttention` takes a past that is joined with new keys and values, or a buffer that has room for them.
 - **Functions** of a model are put in place, as are `If`, `Loop` and `Scan` where what controls them is known; else
   their subgraphs are planned by themselves.
 
