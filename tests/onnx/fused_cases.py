@@ -528,7 +528,8 @@ for kind, numbers in (("LeakyRelu", (0.2,)), ("Elu", (0.7,)), ("HardSigmoid", (0
 # ---- convolutions ----
 IMAGE, W = randn(1, 4, 7, 6), randn(6, 4, 3, 3)
 for kind, numbers in (("Relu", ()), ("Sigmoid", ()), ("Tanh", ()), ("LeakyRelu", (0.1,)), ("Clip", (-0.5, 1.5)),
-                      ("HardSigmoid", (0.2, 0.6)), ("HardSwish", ())):  # fmt: skip
+                      ("HardSigmoid", (0.2, 0.6)), ("HardSigmoid", (1 / 6, 0.5)),
+                      ("HardSwish", ())):  # fmt: skip
     words = {"activation_params": list(numbers)} if numbers else {}
     case("FusedConv", IMAGE, W, randn(6), activation=kind, pads=[1, 1, 1, 1], strides=[2, 2], **words)
 case("FusedConv", IMAGE, randn(4, 1, 3, 3), activation="Relu", group=4, dilations=[2, 1])

@@ -52,12 +52,20 @@ def selu(node: Node) -> Result:
     return node.op("mul", node.op("elu", x, alpha), node.scalar_like(gamma, x))
 
 
+def clipped_line(node: Node, x: Operand, alpha: float, beta: float) -> Operand:
+    """alpha * x + beta between 0 and 1, by the op that has a name where that is it."""
+    made: Operand
+    if math.isclose(alpha, 1 / 6, rel_tol=1e-6) and beta == 0.5:
+        made = node.op("hardsigmoid", x)
+    else:
+        text = "y0 = clip(x0 * s0 + s1, 0, 1)"
+        made = node.op("pointwise", [x], text, scalars=[alpha, beta], dtype=dtype_text(x))
+    return made
+
+
 @converter("HardSigmoid", since=6)
 def hard_sigmoid(node: Node) -> Result:
-    x, alpha, beta = node.x(0), node.number("alpha", 0.2), node.number("beta", 0.5)
-    if math.isclose(alpha, 1 / 6, rel_tol=1e-6) and beta == 0.5:
-        return node.op("hardsigmoid", x)
-    return node.op("pointwise", [x], "y0 = clip(x0 * s0 + s1, 0, 1)", scalars=[alpha, beta], dtype=dtype_text(x))
+    return clipped_line(node, node.x(0), node.number("alpha", 0.2), node.number("beta", 0.5))
 
 
 @converter("ThresholdedRelu", since=10)

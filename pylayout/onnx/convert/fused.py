@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from ...errors import ShapeError, UnsupportedError
-from ..node import Node, dtype_text
+from ..node import Node
 from ..operand import Known, Operand, Result
 from ..registry import converter
-from .activation import over_rest, sigmoid_linear
+from .activation import clipped_line, over_rest, sigmoid_linear
 from .conv import convolution
 from .math import cast
 from .matmul import product_sum, scaled
@@ -94,11 +94,7 @@ def _activated(node: Node, y: Operand, numbers: Sequence[float]) -> Operand:
     op, count = _ACTIVATIONS[kind]
     if len(numbers) < count:
         raise UnsupportedError(f"activation {kind} is given {len(numbers)} numbers, expected {count}")
-    if op:
-        made: Operand = node.op(op, y, *numbers[:count])
-    else:
-        text = "y0 = clip(x0 * s0 + s1, 0, 1)"
-        made = node.op("pointwise", [y], text, scalars=list(numbers[:2]), dtype=dtype_text(y))
+    made: Operand = node.op(op, y, *numbers[:count]) if op else clipped_line(node, y, numbers[0], numbers[1])
     return made
 
 
