@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "core/end_of_process.h"
 #include "core/status.h"
+#include "core/threads.h"
 #include "pylayout.h"
 
 namespace pl::abi {
@@ -21,6 +22,7 @@ const char* last_error() noexcept;
 template <class Body>
 pl_status guarded(Body&& body) noexcept {
   const InLibrary inside;
+  const CallersThreads threads;
   try {
     body();
     return PL_OK;

@@ -39,6 +39,9 @@ void use_threads(int threads) {
   if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
 }
 
+CallersThreads::CallersThreads() : threads_(omp_get_max_threads()) {}
+CallersThreads::~CallersThreads() { use_threads(threads_); }
+
 void wake_threads() {
 #if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
 #pragma omp parallel

@@ -13,6 +13,19 @@ namespace pl {
 int available_processors();     // that this process may run on
 void use_threads(int threads);  // for parallel regions the calling thread starts from now on; cheap if unchanged
 
+// Of every call from outside: gives the calling thread its own number of threads back at the end.  The pool is the
+// caller's, too: PyTorch's torch.set_num_threads(1) sets the same number, and its compiled code asks whether it changed.
+class CallersThreads {
+ public:
+  CallersThreads();
+  ~CallersThreads();
+  CallersThreads(const CallersThreads&) = delete;
+  CallersThreads& operator=(const CallersThreads&) = delete;
+
+ private:
+  const int threads_;
+};
+
 // Throws Error(device) in a process that was forked after this was first called: work there would wait for ever for
 // threads that only the parent has.
 void refuse_after_fork();
