@@ -565,6 +565,14 @@ bool accept_dtypes(const Op& op, CandidateList& out, std::initializer_list<DType
   return true;
 }
 
+bool accept_terms(const Op& op, CandidateList& out, int64_t terms) {
+  if (terms <= kMostTerms) return true;
+  refuse(
+      op, out,
+      concat("oneDNN adds up in one float, and each result has ", terms, " terms, expected ", kMostTerms, " at most"));
+  return false;
+}
+
 namespace {
 
 Argument argument(int id, Argument::Source source, int index, const_dnnl_memory_desc_t md) {

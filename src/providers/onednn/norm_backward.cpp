@@ -1,4 +1,6 @@
 // Batch normalisation in training, and its gradients.
+#include <algorithm>
+
 #include "ops/normalization.h"
 #include "providers/onednn/candidates.h"
 
@@ -14,7 +16,7 @@ bool accept_norm_backward(const Op& op, CandidateList& out) {
     refuse(op, out, "oneDNN normalises tensors of at most 5 dimensions");
     return false;
   }
-  return true;
+  return accept_terms(op, out, op.in(0).elements() / std::max<int64_t>(op.in(0).shape[1], 1));
 }
 
 dnnl_status_t create_forward(dnnl_primitive_desc_t* pd, const Op& op, const_dnnl_memory_desc_t x, unsigned flags,

@@ -1,4 +1,6 @@
 // Reductions over any set of dimensions.
+#include <algorithm>
+
 #include "providers/onednn/candidates.h"
 
 namespace pl::onednn {
@@ -29,6 +31,7 @@ void list_reduce(const Op& op, CandidateList& out) {
   if (!function) return refuse(op, out, "oneDNN has no reduction algorithm for it");
   if (x.rank() == 0) return refuse(op, out, "x has no dimension to reduce");
   if (x.rank() > 5) return refuse(op, out, "oneDNN reduces tensors of at most 5 dimensions");
+  if (!accept_terms(op, out, x.elements() / std::max<int64_t>(y.elements(), 1))) return;
   // oneDNN keeps reduced dimensions; without keepdim the memory is the same.
   Dims kept = x.shape;
   for (int64_t dim : op.attributes[attr::dim_ints]) kept[int(dim)] = 1;
