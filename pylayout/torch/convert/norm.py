@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
@@ -23,7 +25,9 @@ def batch_norm(
     dtype = x.dtype.name
     mean, variance = call.cast(mean, dtype), call.cast(variance, dtype)
     weight, bias = (value if value is None else call.cast(value, dtype) for value in (weight, bias))
-    return call.op("batch_norm", x, mean, variance, weight, bias, eps=float(eps)), None, None
+    # The statistics of the batch, which there are none of: backward is given them, without elements.
+    none = [call.graph.constant(np.empty(call.shape(i), "float32")) if call.used(i) else None for i in (1, 2)]
+    return call.op("batch_norm", x, mean, variance, weight, bias, eps=float(eps)), *none
 
 
 def _statistics(call: Call, x: Operand, dims: list[int], eps: float) -> tuple[Operand, Operand]:
