@@ -6,8 +6,10 @@ from typing import Any
 
 import torch
 from torch._functorch.partitioners import default_partition
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.node import map_arg
 
 from .fold import known
 from .gradients import ALIASES, replace_gradients
@@ -98,6 +100,30 @@ def _pass_on(forward: GraphModule, backward: GraphModule, results: int) -> None:
             passed.mark(place)
 
 
+def _describe_drawing(forward: GraphModule, backward: GraphModule) -> None:
+    """Say what nodes give by which backward draws the numbers of a checkpoint again; PyTorch leaves that out.
+
+    Of the generator's state it says a symbol for its size, which no input has.
+    """
+    size = torch.get_rng_state().numel()
+
+    for node in (*forward.graph.nodes, *backward.graph.nodes):
+        if node.target not in (run_and_save_rng_state, run_with_rng_state):
+            continue
+        saves = node.target is run_and_save_rng_state
+        op, *arguments = node.args if saves else node.args[1:]
+        drawn = op(*map_arg(arguments, _value_of), **map_arg(node.kwargs, _value_of))
+        state = next((user for user in node.users if user.args[1] == 0), None) if saves else node.args[0]
+        if state is not None:
+            with state.meta["val"].fake_mode:
+                state.meta["val"] = torch.empty(size, dtype=torch.uint8)
+        node.meta["val"] = (None if state is None else state.meta["val"], drawn) if saves else drawn
+
+
+def _value_of(node: Node) -> Any:
+    return node.meta["val"]
+
+
 def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphModule, GraphModule]:
     """Cut a joint graph so that backward keeps what plans can give it."""
     replace_gradients(module.graph)
@@ -105,6 +131,7 @@ def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphM
     module.graph.eliminate_dead_code()
     module.recompile()
     cut: tuple[GraphModule, GraphModule] = default_partition(module, inputs, **keywords)
+    _describe_drawing(*cut)
     if not torch._dynamo.config.compiled_autograd:  # which traces backward again, with the tensors that it is given
         _pass_on(*cut, keywords["num_fwd_outputs"])
     return cut

@@ -404,3 +404,40 @@ def test_a_model_trained_between_inferences():
         fast(x).square().sum().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_batch_norms_that_are_frozen_divide_no_plan(dynamic):
+    model = small_network().eval()
+    fast, x = torch.compile(model, backend="pylayout", dynamic=dynamic), torch.randn(2, 3, 16, 16)
+    exact = copy.deepcopy(model).double()
+    exact(x.double()).square().sum().backward()
+    fast(x).square().sum().backward()
+    for made, wanted in zip(model.parameters(), exact.parameters(), strict=True):
+        close(made.grad.double(), wanted.grad, 1e-4)
+    report = pylayout.torch.report()
+    assert len(report.graphs) == 2 and report.partitions == 2 and not report.left, str(report)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_checkpoint_draws_its_numbers_again(dynamic):
+    layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+
+    def block(x, layer):
+        return nn.functional.dropout(torch.tanh(layer(x)), 0.5)
+
+    def network(x):
+        for layer in layers:
+            x = torch.utils.checkpoint.checkpoint(block, x, layer, use_reentrant=False)
+        return x
+
+    x, gradients = torch.randn(16, 8), []
+    for function in (network, torch.compile(network, backend="pylayout", dynamic=dynamic)):
+        torch.manual_seed(1)
+        layers.zero_grad()
+        function(x).square().sum().backward()
+        gradients.append([each.grad.clone() for each in layers.parameters()])
+    for wanted, made in zip(*gradients, strict=True):
+        close(made, wanted)
+    report = pylayout.torch.report()
+    assert report.partitions and "defect" not in str(report), str(report)
