@@ -23,8 +23,8 @@ def _counting(mask: Tensor | None, kind: int | None, q: Tensor) -> Tensor | None
     counts = mask.to(torch.bool).logical_not()
     batch, _, queries, _ = q.shape
     if kind == 1:
-        return counts.reshape(batch, 1, 1, -1)
-    return counts.reshape(1, 1, queries, -1) if counts.dim() == 2 else counts
+        return counts.reshape(batch, 1, 1, counts.shape[-1])
+    return counts.reshape(1, 1, queries, counts.shape[-1]) if counts.dim() == 2 else counts
 
 
 def multi_head_attention(
@@ -38,7 +38,7 @@ def multi_head_attention(
     else:
         weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
         parts = tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
-    q, k, v = (part.reshape(*part.shape[:-1], num_head, -1).transpose(1, 2) for part in parts)
+    q, k, v = (part.reshape(*part.shape[:-1], num_head, part.shape[-1] // num_head).transpose(1, 2) for part in parts)
     counts = _counting(mask, mask_type, q)
     if need_weights:
         products = q @ k.transpose(2, 3) * (embed_dim // num_head) ** -0.5

@@ -42,7 +42,8 @@ def folded(module: GraphModule, nodes: Iterable[Node]) -> dict[Node, torch.Tenso
                     values[node] = value
                     node.meta.setdefault("val", value)
             elif _is_known(node, values):
-                values[node] = node.target(*map_arg(node.args, value_of), **map_arg(node.kwargs, value_of))  # type: ignore[operator]
+                value = node.target(*map_arg(node.args, value_of), **map_arg(node.kwargs, value_of))  # type: ignore[operator]
+                values[node] = value.clone() if value._is_zerotensor() else value  # which has no memory
     return values
 
 

@@ -178,7 +178,7 @@ class BoundSegment:
         self._checked = []
         self._passed: dict[int, tuple[Passed, tuple[int, ...], Form]] = {}
         for place, node in enumerate(segment.inputs):
-            if node in segment.steady:
+            if node in segment.steady and not node.meta["val"].is_neg():
                 continue
             traced = form_of(node, evaluation)
             form = segment.carried(node, traced)
@@ -218,6 +218,9 @@ class BoundSegment:
             return self._on_device(tensors, written)
         made = [empty(*each) for each in self._made]
         inputs = [tensor.data_ptr() for tensor in tensors]
+        if 0 in inputs:
+            tensors = _with_memory(tensors)
+            inputs = [tensor.data_ptr() for tensor in tensors]
         outputs = [tensor.data_ptr() for tensor in made]
         if self._sizes is None:
             status = lib.pyl_plan_run(self._handle, inputs, len(inputs), outputs, len(outputs))
@@ -264,6 +267,16 @@ class BoundSegment:
                 dense = torch.empty_strided(tensor.shape, needed, dtype=tensor.dtype, device=self._device)
                 given[place] = dense.copy_(tensor)
         return tuple(given)
+
+
+def _with_memory(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Tensors that have memory in the places of zeros that have none, as forward-mode derivatives make them."""
+    return tuple(
+        torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).zero_()
+        if tensor._is_zerotensor()
+        else tensor
+        for tensor in tensors
+    )
 
 
 def _strides_of_plan(shape: Sequence[int], wanted: tuple[int, ...], layout: str | None) -> tuple[int, ...]:

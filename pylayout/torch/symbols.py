@@ -174,7 +174,7 @@ class Symbols:
         """What expressions are in a call with this key."""
         made = Evaluation({})
         for expression, value in zip(self._sources, key, strict=True):
-            made.learn(expression, int(value))
+            made.learn(expression, value if isinstance(value, torch.SymInt) else int(value))
         return made
 
 

@@ -417,3 +417,56 @@ def test_numbers_of_float64_beside_tensors_of_float32():
     close(compiled(function)(x), function(x))
     (graph,) = pylayout.torch.report().graphs
     assert graph.partitions == 1 and not graph.left, str(graph)
+
+
+def test_torchs_number_of_threads_stays():
+    before = torch.get_num_threads()
+    model, x = small_network().eval(), torch.randn(2, 3, 16, 16)
+    try:
+        for own, given in ((1, 2), (2, 1)):
+            torch.set_num_threads(own)
+            fast = compiled(model, threads=given)
+            with torch.no_grad():
+                for _ in range(3):
+                    fast(x)
+            assert torch.get_num_threads() == own
+        assert len(pylayout.torch.report().graphs) == 2  # PyTorch compiles anew where the number changed
+    finally:
+        torch.set_num_threads(before)
+
+
+# ---- tensors of other kinds ----
+
+
+def test_zeros_without_memory():
+    zeros = torch._efficientzerotensor((3, 4))  # as derivatives in forward mode are
+    for function in (
+        lambda x: x * 2 + 1,
+        lambda x: torch.cat([x, torch._efficientzerotensor((3, 2))], 1) @ torch.ones(6, 2),
+    ):
+        fast = compiled(function)
+        close(fast(zeros), function(zeros))
+        close(fast(zeros + 1), function(zeros + 1))
+    assert not pylayout.torch.report().left, str(pylayout.torch.report())
+
+
+def test_a_weight_that_is_a_negative_view():
+    model, x = nn.Linear(5, 3), torch.randn(2, 5)
+    model.weight = nn.Parameter(torch.randn(3, 5, dtype=torch.complex64).conj().imag)
+    assert model.weight.is_neg()
+    close(compiled(model)(x), model(x))  # an input of the plan
+    with torch.no_grad():
+        close(compiled(model)(x), model(x))  # a constant
+
+
+def test_nested_tensors():
+    model = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.LayerNorm(6), nn.Linear(6, 3))
+    fast = compiled(model)
+    for lengths in ((2, 3), (2, 3), (5, 1, 2)):
+        x = torch.nested.nested_tensor([torch.randn(each, 4) for each in lengths], layout=torch.jagged)
+        wanted, made = model(x), fast(x)
+        close((made - wanted).values(), torch.zeros(sum(lengths), 3))  # of one shape, says PyTorch
+        gradients = [torch.autograd.grad(y.values().square().sum(), model.parameters()) for y in (wanted, made)]
+        for a, b in zip(*gradients, strict=True):
+            close(b, a, 1e-4)
+    assert not pylayout.torch.report().left, str(pylayout.torch.report())

@@ -74,3 +74,15 @@ def test_the_op_of_an_encoder_s_layer(mask, kind, first):
     ]  # fmt: skip
     with torch.no_grad():
         close(encoder_layer(x, *given), torch._transformer_encoder_layer_fwd(x, *given), 1e-4)
+
+
+def test_no_samples():
+    model, x = layer(norm_first=True), torch.zeros(0, 7, 24)
+    with torch.no_grad():
+        for keywords in ({}, {"src_key_padding_mask": PADDING[:0]}):
+            torch._dynamo.reset()
+            assert compiled(lambda x, k=keywords: model(x, **k))(x).shape == (0, 7, 24)
+            attention = model.self_attn
+            mask = keywords.get("src_key_padding_mask")
+            made, shares = compiled(lambda x, m=mask: attention(x, x, x, key_padding_mask=m))(x)
+            assert made.shape == (0, 7, 24) and shares.shape == (0, 7, 7)
