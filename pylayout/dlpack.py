@@ -44,6 +44,12 @@ def capsule_of(value: Any, what: str) -> Any:
     """The capsule that an object gives of itself. `what`: the argument, for messages."""
     if not hasattr(value, "__dlpack__"):
         raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected an object with __dlpack__")
+    # PyTorch refuses conjugates, and exports what is negated later as if it were not.
+    if getattr(value, "is_neg", bool)():
+        raise InvalidArgumentError(
+            f"{what} is {type(value).__name__} and cannot be exported: its negative bit is set, "
+            "expected tensor.resolve_neg()"
+        )
     try:
         capsule = value.__dlpack__()
     except (BufferError, RuntimeError) as error:
