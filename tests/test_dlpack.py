@@ -180,6 +180,6 @@ class TestTorch:
 
     def test_negative_views_are_refused(self):
         x = self.torch.ones(3, dtype=self.torch.complex64).conj().imag
-        with pytest.raises(pl.InvalidArgumentError, match="asarray: value .* negative bit is set"):
+        with pytest.raises(pl.InvalidArgumentError, match="negative bit is set"):
             pl.asarray(x)
         numpy.testing.assert_array_equal(pl.asarray(x.resolve_neg()).numpy(), x.resolve_neg().numpy())
