@@ -468,3 +468,10 @@ def test_nested_tensors():
         for a, b in zip(*gradients, strict=True):
             close(b, a, 1e-4)
     assert not pylayout.torch.report().left, str(pylayout.torch.report())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_the_sign_of_nan_is_pytorchs(dtype):
+    x = torch.tensor([float("nan"), -0.0, 2.0, -3.0, float("-inf")], dtype=dtype)
+    torch.testing.assert_close(compiled(torch.sign)(x), torch.sign(x))
+    assert not pylayout.torch.report().left, str(pylayout.torch.report())

@@ -12,7 +12,7 @@ _FLOATING = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "reciprocal", "rsqrt",
     "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
-_EXACT = ("abs", "ceil", "floor", "neg", "relu", "round", "sign", "trunc")  # integers stay what they are
+_EXACT = ("abs", "ceil", "floor", "neg", "relu", "round", "trunc")  # integers stay what they are
 _ACTIVATIONS = ("hardsigmoid", "hardswish", "mish", "silu")
 
 
@@ -26,6 +26,13 @@ def _unary(op: str) -> Callable[[Call, Operand], Operand]:
 
 for _name in (*_FLOATING, *_EXACT, *_ACTIVATIONS):
     converter(f"{_name}.default")(_unary(_name))
+
+
+@converter("sign.default")
+def sign(call: Call, x: Operand) -> Operand:
+    if call.dtype() not in FLOATS:
+        return _unary("sign")(call, x)
+    return call.pointwise([x], "x0 > 0 ? 1 : x0 < 0 ? -1 : 0")  # of NaN PyTorch's is 0, the library's NaN
 
 
 def _as_it_is(op: str) -> Callable[[Call, Operand], Operand]:
