@@ -438,6 +438,28 @@ def test_equal_initialisers_are_parameters_of_their_own(rng: np.random.Generator
         np.testing.assert_allclose(plan.state(name), value.detach().numpy(), rtol=0, atol=2e-5, err_msg=name)
 
 
+def test_embeddings_of_a_model_are_trained(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    module = torch.nn.Sequential(torch.nn.Embedding(11, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
+    words, target = torch.tensor([[1, 4, 4], [0, 10, 4]]), torch.randn(2, 3, 3)
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(module, (words,), str(path), dynamo=False, do_constant_folding=False)
+    graph = pl.onnx.load(path).trainable()
+    scores = next(iter(graph.outputs.values()))
+    loss = graph.mse_loss(scores, graph.input("target", (2, 3, 3)))
+    pl.training.sgd(graph, loss, lr=0.5)
+    plan = pl.compile(graph, tune="off", device="cpu")
+    exact = module.double()
+    optimizer = torch.optim.SGD(exact.parameters(), lr=0.5)
+    for _ in range(3):
+        plan.run(words.numpy(), target.numpy())
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(exact(words), target.double()).backward()
+        optimizer.step()
+    table = plan.state("0.weight")
+    np.testing.assert_allclose(table, exact[0].weight.detach().numpy(), rtol=0, atol=2e-6)
+
+
 def test_attention_trains_without_copies_of_rows(rng: np.random.Generator, tmp_path: Path) -> None:
     """PyTorch's MultiheadAttention turns texts and positions around, twice, and reads weights turned in the file."""
     torch.manual_seed(4)

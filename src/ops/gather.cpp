@@ -77,6 +77,7 @@ Schema index_select() {
                 "Source: semantics of torch.index_select, with index of any rank as in ONNX's Gather.");
   schema.constant(attr::swapped, false)
       .tensor("x", "rank at least 1, any dtype")
+      .trainable()  // of a model: a table, as embeddings are
       .required(attr::dim, "the dimension; negative counts from the last")
       .tensor("index", concat("any shape, ", kIndices))
       .of(dtypes::indices)
