@@ -267,6 +267,8 @@ def index_select(x: Array, dim: int, index: Array) -> Array:
     at = dim + x.ndim if dim < 0 else dim
     if not 0 <= at < x.ndim:
         raise ShapeError(f"index_select: dim is {dim}, expected one of {x.ndim} dimensions")
+    if index.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"index_select: index is {index.dtype}, expected integers")
     if index.size and not (-x.shape[at] <= index.min() and index.max() < x.shape[at]):
         raise InvalidArgumentError(f"index_select: index is outside of dimension {at}, which has size {x.shape[at]}")
     room((*x.shape[:at], *index.shape, *x.shape[at + 1 :]), x.dtype, "index_select")

@@ -315,7 +315,7 @@ def _graph_dtype(entry: Any) -> Any:
 def schema_of(domain: str, op: str, opset: int) -> Any:
     """ONNX's own description of an op in an opset; None for domains of which onnx knows nothing."""
     try:
-        return onnx.defs.get_schema(op, opset, domain)
+        return onnx.defs.get_schema(op, min(opset, 2**31 - 1), domain)  # onnx takes 32 bits, files hold 64
     except onnx.defs.SchemaError:
         return None
 

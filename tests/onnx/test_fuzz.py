@@ -103,7 +103,33 @@ def controlled():
     return model_of(nodes, {"x": (FLOAT, [5, 2, 4])}, ["y"], 17, weights, [function], {"f": 1})
 
 
-MODELS = [convolutional(), rearranging(), controlled()]
+def fused():
+    """Embeddings, norms and attention of ONNX Runtime, with lengths and masks."""
+    ours = {"domain": "com.microsoft"}
+    nodes = [
+        node("GatherBlockQuantized", ["table", "x", "scales"], ["e"], block_size=16, **ours),
+        node("SimplifiedLayerNormalization", ["e", "g"], ["n"]),
+        node("Attention", ["n", "wide", "", "mask", "past"], ["a", "next"], num_heads=2, unidirectional=1, **ours),
+        node("SkipLayerNormalization", ["a", "e", "g", "b"], ["s", "", "", "t"], **ours),
+        node("RotaryEmbedding", ["s", "first", "cos", "sin"], ["r"], interleaved=1, num_heads=2, **ours),
+        node(
+            "MultiHeadAttention", ["r", "t", "t", "", "ends"], ["m"], num_heads=2, mask_filter_value=-1e9, **ours
+        ),
+        node("FusedMatMul", ["m", "wide"], ["q"], alpha=0.5, transBatchA=0, transB=0, **ours),
+        node(
+            "GroupQueryAttention", ["q", "", "", "k", "v", "less", "total", "cos", "sin"], ["y"],
+            num_heads=4, kv_num_heads=4, do_rotary=1, local_window_size=3, softcap=2.0, **ours,
+        ),
+    ]  # fmt: skip
+    rows = numpy.arange(40 * 16).reshape(40, 16) % 251
+    weights = {"table": rows.astype("uint8"), "scales": positive(40, 2), "g": positive(32), "b": randn(32)}
+    weights |= {"wide": randn(32, 96), "past": randn(2, 1, 2, 3, 16), "mask": ints([[1, 0, 1, 1, 1, 1, 1, 1]])}
+    weights |= {"cos": randn(40, 4), "sin": randn(40, 4), "first": ints([2]), "ends": ints([4])}
+    weights |= {"k": randn(1, 4, 12, 8), "v": randn(1, 4, 12, 8), "less": ints([6]), "total": ints(7)}
+    return model_of(nodes, {"x": (onnx.TensorProto.INT64, [1, 5])}, ["y"], 21, weights, domains={"com.microsoft": 1})
+
+
+MODELS = [convolutional(), rearranging(), controlled(), fused()]
 CONTENTS = [model.SerializeToString() for model in MODELS]
 
 
@@ -124,6 +150,18 @@ def survives(model):
 @pytest.mark.parametrize("content", CONTENTS)
 def test_the_models_themselves_are_imported(content):
     assert survives(content).outputs["y"].shape
+
+
+@pytest.mark.parametrize("version", [2**31, 2**62, -1])
+def test_versions_beyond_those_that_there_are(version):
+    model = fused()
+    model.opset_import[1].version = version
+    assert (survives(model) is None) == (version < 0)
+
+
+def test_indices_that_are_no_integers():
+    with pytest.raises(pl.InvalidArgumentError, match="index_select: index is float32, expected integers"):
+        pylayout.onnx.load(model_of([node("Gather", ["x", "i"], ["y"])], {}, ["y"], 17, {"x": randn(3), "i": randn(2)}))
 
 
 settings = hypothesis.settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
