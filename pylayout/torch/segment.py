@@ -197,25 +197,30 @@ class BoundSegment:
         targets = [*segment.written]
         written = [targets.index(node) if node in segment.written else -1 for node in segment.outputs]
         address = int(ffi.cast("uintptr_t", self._handle))
-        call: int = torch.ops.pylayout_ocl.new_plan_call(address, self._device.index or 0, like, written)
+        # The plan's inputs count those too that only say a size.
+        places = [segment.given.index(segment.inputs[place]) for place, _ in self._checked]
+        checked = [_with_strides(strides) for _, strides in self._checked]
+        call: int = torch.ops.pylayout_ocl.new_plan_call(
+            address, self._device.index or 0, like, written, checked, places
+        )
         weakref.finalize(self, torch.ops.pylayout_ocl.release_plan_call, call)
         return call
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         written = tensors[self._count_of_inputs :]
         tensors = tensors[: self._count_of_inputs]
+        for place in self._complex:
+            if tensors[place].is_conj():
+                tensors = (*tensors[:place], tensors[place].resolve_conj(), *tensors[place + 1 :])
+        if self._device.type == "ocl":
+            return self._on_device(tensors, written)
         for place, needed in self._checked:
             tensor = tensors[place]
             if tensor.stride() != needed or tensor.is_neg():
                 tensors = self._dense(tensors)
                 break
-        for place in self._complex:
-            if tensors[place].is_conj():
-                tensors = (*tensors[:place], tensors[place].resolve_conj(), *tensors[place + 1 :])
         if self._blanks:
             tensors = self._with_blanks(tensors)
-        if self._device.type == "ocl":
-            return self._on_device(tensors, written)
         made = [empty(*each) for each in self._made]
         inputs = [tensor.data_ptr() for tensor in tensors]
         if 0 in inputs:
@@ -242,7 +247,13 @@ class BoundSegment:
 
     def _on_device(self, tensors: tuple[torch.Tensor, ...], written: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """The same with tensors of the device ocl, which are not copied."""
-        made: list[torch.Tensor] = torch.ops.pylayout_ocl.run_plan(self._call, tensors, written)
+        run: Any = torch.ops.pylayout_ocl.run_plan
+        made: list[torch.Tensor]
+        ran, made = run(self._call, self._with_blanks(tensors) if self._blanks else tensors, written)
+        if not ran:  # an input lies in another way
+            tensors = self._dense(tensors)
+            ran, made = run(self._call, self._with_blanks(tensors) if self._blanks else tensors, written)
+            assert ran
         if written:
             increment_version(written)
         if self._spread:
@@ -277,6 +288,10 @@ def _with_memory(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         else tensor
         for tensor in tensors
     )
+
+
+def _with_strides(strides: Sequence[int]) -> torch.Tensor:
+    return torch.empty_strided((1,) * len(strides), strides, device="meta")
 
 
 def _strides_of_plan(shape: Sequence[int], wanted: tuple[int, ...], layout: str | None) -> tuple[int, ...]:

@@ -149,14 +149,19 @@ pl_status pl_op_run_all(pl_context context, const pl_op_call* calls, size_t coun
     if (count) require_pointer(calls, function, "calls");
     std::vector<OpCall> list;
     list.reserve(count);
+    const Schema* schema = nullptr;  // of the call before, as most are of one op with one set of attributes
+    CallRef attributes;
     for (const pl_op_call* each = calls; each != calls + count; ++each) {
-      Call call(context, each->op, each->attributes, each->inputs, each->input_count, function);
+      const bool first = each == calls;
+      if (first || each->op != each[-1].op) schema = &schema_of(each->op, function);
+      if (first || each->attributes != each[-1].attributes) attributes = call_attributes(each->attributes, function);
+      std::vector<TensorRef> inputs =
+          tensors_of(*self, schema->name, each->inputs, each->input_count, function, "inputs");
       std::vector<TensorRef> outputs =
-          tensors_of(*self, call.schema.name, each->outputs, each->output_count, function, "outputs");
+          tensors_of(*self, schema->name, each->outputs, each->output_count, function, "outputs");
       for (size_t i = 0; i < outputs.size(); ++i)
-        require(outputs[i] != nullptr, Code::invalid_argument, call.schema.name, ": output ", i,
-                " is NULL, expected a tensor");
-      list.push_back({call.schema, std::move(call.attributes), std::move(call.inputs), std::move(outputs)});
+        if (!outputs[i]) fail(Code::invalid_argument, schema->name, ": output ", i, " is NULL, expected a tensor");
+      list.push_back({*schema, attributes, std::move(inputs), std::move(outputs)});
     }
     self->run_all(list);
   });

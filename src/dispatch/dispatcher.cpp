@@ -463,73 +463,6 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
   return execute(*decision, turn, inputs, destinations);
 }
 
-// ---- several calls ----
-
-// Kernels that read and write the caller's tensors as they are, and nothing else.
-std::optional<WaitingKernels::One> Dispatcher::as_waiting(const DecisionRef& decision, const OpCall& call) {
-  const auto buffer_of = [](const TensorRef& tensor) { return tensor ? tensor->buffer() : nullptr; };
-  WaitingKernels::One one;
-  one.cause = decision->schema->name;
-  if (decision->copy) {
-    if (call.inputs[0]->buffer() == call.destinations[0]->buffer()) return std::nullopt;
-    one.entry = decision->copy_entry;
-    one.way = decision->copy_way;
-    one.kernel = decision->copy;
-    one.together = dynamic_cast<const Together*>(decision->copy.get());
-    one.inputs = {call.inputs[0]->buffer()};
-    one.outputs = {call.destinations[0]->buffer()};
-    one.kind = "reorder";
-    one.role = "output";
-    return one;
-  }
-  if (!decision->way || decision->entry->device != decision->home) return std::nullopt;
-  const Candidate& candidate = decision->way->candidate;
-  if (!candidate.packings.empty() || candidate.workspace_bytes || call.destinations.size() != decision->outputs.size())
-    return std::nullopt;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const bool read = candidate.inputs[i].present;
-    if (call.inputs[i] && read && !(call.inputs[i]->desc() == candidate.inputs[i])) return std::nullopt;
-    one.inputs.push_back(read ? buffer_of(call.inputs[i]) : nullptr);
-  }
-  for (size_t i = 0; i < call.destinations.size(); ++i) {
-    if (!is_direct(*decision, i, call.inputs, call.destinations)) return std::nullopt;
-    one.outputs.push_back(buffer_of(call.destinations[i]));
-  }
-  one.entry = decision->entry;
-  one.way = decision->way;
-  one.kernel = decision->kernel;
-  one.together = decision->together;
-  return one;
-}
-
-void Dispatcher::run_all(const std::vector<OpCall>& calls) {
-  WaitingKernels waiting(runner_, joined_);
-  for (const OpCall& call : calls) {
-    const Turn turn = turn_of(call.schema, call.call, call.inputs, call.destinations);
-    DecisionRef decision;
-    try {
-      decision = decision_for(turn, call.schema, call.call, call.inputs, call.destinations);
-    } catch (...) {
-      waiting.start();
-      throw;
-    }
-    std::optional<WaitingKernels::One> one;
-    if (!turn.number) one = as_waiting(decision, call);
-    if (!one) {
-      waiting.start();
-      execute(*decision, turn, call.inputs, call.destinations);
-      continue;
-    }
-    catalog_.touch(*one->entry);
-    if (decision->entry)
-      ranking_.learn(*decision->entry, call.inputs);
-    else
-      ranking_.note_read(*call.inputs[0]);  // what made it might as well give it so
-    waiting.add(std::move(*one));
-  }
-  waiting.start();
-}
-
 void Dispatcher::trim() {
   if (!catalog_.over_limit()) return;
   const uint64_t cutoff = catalog_.cutoff();
@@ -540,6 +473,7 @@ void Dispatcher::trim() {
       it = entry && entry->used < cutoff ? decisions_.erase(it) : std::next(it);
     }
   }
+  call_lists_.forget();
   ranking_.forget();
   catalog_.trim([this](Entry& entry) { return contest_.leave(entry); });
 }
@@ -548,6 +482,7 @@ void Dispatcher::forget_decisions() {
   conversions_.forget();
   catalog_.bump_epoch();
   joined_.forget();
+  call_lists_.forget();
   weight_copies_.forget();
   size_choices_.forget();
   std::unique_lock<std::shared_mutex> guard(lock_);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "dispatch/call_lists.h"
 #include "dispatch/catalog.h"
 #include "dispatch/contest.h"
 #include "dispatch/joined_kernels.h"
@@ -25,13 +26,6 @@ class Conversions;
 class Profile;
 class Runner;
 class Together;
-
-// A call whose results are written into tensors that exist.
-struct OpCall {
-  const Schema& schema;
-  CallRef call;
-  std::vector<TensorRef> inputs, destinations;
-};
 
 class Dispatcher {
  public:
@@ -51,6 +45,7 @@ class Dispatcher {
   // True once repeated programs run as they will from now on; see Contest.
   bool settled() const { return machine_.options().tuning == Tuning::off || contest_.all_settled(); }
   Contest& contest() { return contest_; }
+  const CallLists& call_lists() const { return call_lists_; }
 
  private:
   struct Decision {
@@ -125,6 +120,10 @@ class Dispatcher {
                                               const std::vector<TensorRef>& destinations);
   // As one that waits for others like it; nothing where it has to run by itself.
   static std::optional<WaitingKernels::One> as_waiting(const DecisionRef& decision, const OpCall& call);
+  void start_again(const CallLists::List& list, const std::vector<OpCall>& calls);
+  void note_use(const EntryRef& entry, bool copies, const OpCall& call);
+  static void add_call(CallLists::List& list, const DecisionRef& decision, const WaitingKernels::One& one,
+                       const OpCall& call, const CallLists::Likeness& likeness);
   void find_copy_of_view(Decision& decision, const std::vector<TensorRef>& destinations);
   void hand_over(const Decision& decision, std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);
 
@@ -139,6 +138,7 @@ class Dispatcher {
   std::shared_mutex lock_;
   std::unordered_map<uint64_t, DecisionRef> decisions_;
   JoinedKernels joined_;
+  CallLists call_lists_;
   WeightCopies weight_copies_;
 };
 

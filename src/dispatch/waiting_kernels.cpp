@@ -48,23 +48,41 @@ void WaitingKernels::start_group(const std::vector<const One*>& group) {
   const One& first = *group[0];
   const bool alone = group.size() == 1;
   std::vector<std::shared_ptr<Kernel>> kernels;
-  std::vector<const Entry*> entries;
+  CallLists::Group made;
   std::vector<Buffer*> in, out;
+  const auto take = [&](const std::vector<BufferRef>& buffers, uint32_t number, std::vector<Buffer*>& arguments,
+                        std::vector<uint32_t>& numbers) {
+    for (const BufferRef& each : buffers) {
+      const uint32_t own = number++;
+      if (!each && !alone) continue;
+      arguments.push_back(each.get());
+      numbers.push_back(each ? own : CallLists::kNone);
+    }
+  };
   for (const One* one : group) {
     kernels.push_back(one->kernel);
-    entries.push_back(one->entry.get());
-    for (const BufferRef& input : one->inputs)
-      if (input || alone) in.push_back(input.get());
-    for (const BufferRef& each : one->outputs)
-      if (each || alone) out.push_back(each.get());
+    made.entries.push_back(one->entry.get());
+    take(one->inputs, one->first_input, in, made.inputs);
+    take(one->outputs, one->first_output, out, made.outputs);
   }
-  if (alone)
-    runner_.run_kernel(*first.entry, *first.way, *first.kernel, in, out, first.kind, first.role, first.cause);
+  made.way = first.way;
+  made.kernel = alone ? first.kernel : joined_.of(kernels);
+  made.kind = first.kind;
+  made.role = first.role;
+  made.cause = first.cause;
+  start(runner_, made, in, out);
+  if (groups_) groups_->push_back(std::move(made));
+}
+
+void WaitingKernels::start(Runner& runner, const CallLists::Group& group, const std::vector<Buffer*>& inputs,
+                           const std::vector<Buffer*>& outputs) {
+  if (group.entries.size() == 1)
+    runner.run_kernel(*group.entries[0], *group.way, *group.kernel, inputs, outputs, group.kind, group.role,
+                      group.cause);
   else
-    runner_.run_joined(entries, *first.way, *joined_.of(kernels), in, out, first.kind, first.role, first.cause);
-  for (const One* one : group)
-    for (const BufferRef& each : one->outputs)
-      if (each) each->touch();
+    runner.run_joined(group.entries, *group.way, *group.kernel, inputs, outputs, group.kind, group.role, group.cause);
+  for (Buffer* each : outputs)
+    if (each) each->touch();
 }
 
 }  // namespace pl

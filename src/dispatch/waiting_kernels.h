@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "dispatch/call_lists.h"
 #include "dispatch/catalog.h"
 #include "dispatch/joined_kernels.h"
 #include "providers/together.h"
@@ -27,13 +28,19 @@ class WaitingKernels {
     const char* kind = "op";                 // these three: for the profile
     const char* role = "";
     std::string cause;
+    uint32_t first_input = 0, first_output = 0;  // their numbers in a list of calls (dispatch/call_lists.h)
   };
 
   WaitingKernels(Runner& runner, JoinedKernels& joined) : runner_(runner), joined_(joined) {}
+  // From here on notes what is started.
+  void note_into(std::vector<CallLists::Group>* groups) { groups_ = groups; }
   void add(One one);
   // Starts all, those of a round that are alike as one, and forgets them.  Storages that are written have another
   // version then.
   void start();
+  // Starts such a group with these arguments.
+  static void start(Runner& runner, const CallLists::Group& group, const std::vector<Buffer*>& inputs,
+                    const std::vector<Buffer*>& outputs);
 
  private:
   void start_round(const std::vector<One>& all);
@@ -41,6 +48,7 @@ class WaitingKernels {
 
   Runner& runner_;
   JoinedKernels& joined_;
+  std::vector<CallLists::Group>* groups_ = nullptr;
   std::vector<std::vector<One>> rounds_;
   struct LastUse {
     int read = -1, written = -1;  // rounds

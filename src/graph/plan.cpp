@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "core/lanes.h"
+#include "core/storage_numbers.h"
 #include "core/threads.h"
 #include "dispatch/measuring_time.h"
 #include "dispatch/runner.h"
@@ -375,20 +376,17 @@ std::vector<External> Plan::place_outputs(const Body& body, States& states, cons
                                           std::vector<TensorRef>& results) const {
   results.clear();
   std::vector<External> out;
-  std::vector<const Buffer*> taken;  // side by side: hundreds of results are each held against hundreds of inputs
-  taken.reserve(in.size() + body.output_forms.size());
-  for (const External& input : in) taken.push_back(input.buffer);
+  StorageNumbers taken(in.size() + body.output_forms.size());  // hundreds of results, among hundreds of inputs
+  uint32_t number = 0;
+  for (const External& input : in) taken.add(input.buffer, number++);
   // Whether a result can be written where it is wanted: in this form, and where no other result lies and no input, but
   // one that it may be written over.
   const auto is_straight = [&](const Tensor& destination, const TensorDesc& form, size_t at) {
     if (&destination.device() != home_ || !same_memory(destination.desc(), form)) return false;
-    const Buffer* buffer = destination.buffer().get();
-    const auto found = std::find(taken.begin(), taken.end(), buffer);
-    if (found == taken.end()) return true;
-    const int input = int(found - taken.begin());
+    const StorageNumbers::Storage* found = taken.find(destination.buffer().get());
+    if (!found) return true;
     const std::vector<int>& over = body.may_lie_over[at];
-    return ends && std::find(over.begin(), over.end(), input) != over.end() &&
-           std::find(found + 1, taken.end(), buffer) == taken.end();
+    return ends && found->count == 1 && std::find(over.begin(), over.end(), int(found->first)) != over.end();
   };
   for (size_t at = 0; at < body.output_forms.size(); ++at) {
     const TensorDesc& form = body.output_forms[at];
@@ -405,7 +403,7 @@ std::vector<External> Plan::place_outputs(const Body& body, States& states, cons
       if (is_straight(*destinations[i], form, at)) result = destinations[i];
     }
     if (!result) result = Tensor::allocate(*home_, form);
-    taken.push_back(result->buffer().get());
+    taken.add(result->buffer().get(), number++);
     out.push_back({result->buffer().get(), 0});
     results.push_back(std::move(result));
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "later.h"
+#include "lists.h"
 #include "programs.h"
 #include "shim.h"
 
@@ -153,14 +154,22 @@ struct PlanCall {
     at::ScalarType type;
     int64_t written;  // into which of the tensors that the caller gives for it; -1: into a new one
   };
+  struct Input {  // one that may come with other strides than the plan takes
+    size_t place;
+    std::vector<int64_t> strides;
+  };
   pl_plan plan;
   c10::DeviceIndex device;
   std::vector<Result> results;
+  std::vector<Input> checked;
 };
 
-// `like`: tensors of the meta device, as each result is. The number of a call, for run_plan; the plan must outlive it.
-int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor>& like,
-                      at::ArrayRef<int64_t> written) {
+// `like`: tensors of the meta device, as each result is; `inputs`: likewise those in the places `checked`. The number of
+// a call, for run_plan; the plan must outlive it.
+int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor>& like, at::ArrayRef<int64_t> written,
+                      const std::vector<at::Tensor>& inputs, at::ArrayRef<int64_t> checked) {
+  TORCH_CHECK(checked.size() == inputs.size(), "ocl: new_plan_call: ", checked.size(), " places of inputs, expected ",
+              inputs.size());
   TORCH_CHECK(written.size() == like.size(), "ocl: new_plan_call: ", written.size(), " places of results, expected ",
               like.size());
   auto call = std::make_unique<PlanCall>();
@@ -168,16 +177,22 @@ int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor
   call->device = c10::DeviceIndex(device);
   for (size_t i = 0; i < like.size(); ++i)
     call->results.push_back({like[i].sizes().vec(), like[i].strides().vec(), like[i].scalar_type(), written[i]});
+  for (size_t i = 0; i < inputs.size(); ++i) call->checked.push_back({size_t(checked[i]), inputs[i].strides().vec()});
   return reinterpret_cast<int64_t>(call.release());
 }
 
 void release_plan_call(int64_t call) { delete reinterpret_cast<PlanCall*>(call); }
 
 // Runs the plan on tensors of the device, without copies of those that lie as the plan wants them. Gives the results
-// that are new; the others are written into the tensors of `written`, which may be inputs too.
-std::vector<at::Tensor> run_plan(int64_t number, const std::vector<at::Tensor>& inputs,
-                                 const std::vector<at::Tensor>& written) {
+// that are new; the others are written into the tensors of `written`, which may be inputs too. False: an input does not
+// lie as the plan takes it, and nothing was done.
+std::tuple<bool, std::vector<at::Tensor>> run_plan(int64_t number, const std::vector<at::Tensor>& inputs,
+                                                   const std::vector<at::Tensor>& written) {
   const PlanCall& call = *reinterpret_cast<const PlanCall*>(number);
+  for (const PlanCall::Input& each : call.checked) {
+    const at::Tensor& input = inputs.at(each.place);
+    if (input.strides() != c10::IntArrayRef(each.strides) || input.is_neg()) return {false, {}};
+  }
   std::vector<at::Tensor> made;
   std::vector<Handle> held;
   std::vector<pl_tensor> given, results;
@@ -191,7 +206,7 @@ std::vector<at::Tensor> run_plan(int64_t number, const std::vector<at::Tensor>& 
     results.push_back(held.emplace_back(view_of(target)).get());
   }
   check(pl_plan_run(call.plan, given.data(), given.size(), results.data(), results.size()));
-  return made;
+  return {true, std::move(made)};
 }
 
 // The library's tensor over a tensor of the device, as the number of a handle that is the caller's.
@@ -208,10 +223,11 @@ TORCH_LIBRARY(pylayout_ocl, m) {
   m.def("initial_seed(int device) -> int",
         [](int64_t device) { return int64_t(default_generator(c10::DeviceIndex(device)).current_seed()); });
   m.def("handle(Tensor tensor) -> int");
-  m.def("new_plan_call(int plan, int device, Tensor[] like, int[] written) -> int", new_plan_call);
+  m.def("new_plan_call(int plan, int device, Tensor[] like, int[] written, Tensor[] inputs, int[] checked) -> int",
+        new_plan_call);
   m.def("release_plan_call(int call) -> ()", release_plan_call);
   // For any tensors: also where a plan takes none.
-  m.def("run_plan(int call, Tensor[] inputs, Tensor(a!)[] written) -> Tensor[]", run_plan);
+  m.def("run_plan(int call, Tensor[] inputs, Tensor(a!)[] written) -> (bool, Tensor[])", run_plan);
 }
 
 TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) { m.impl("handle", handle_of); }

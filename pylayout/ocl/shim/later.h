@@ -22,9 +22,9 @@ Operand placed_operand_of(const at::Tensor& tensor);
 // write, or asks what the device has done. All are of one device and one stream of it.
 class Later {
  public:
-  // `op` and `attributes` live as long as `owner`, null for ever.
-  static void add(c10::DeviceIndex device, const char* op, pl_attributes attributes, std::vector<Operand> inputs,
-                  std::vector<Operand> outputs, std::shared_ptr<const void> owner);
+  // Takes `operands`, inputs before outputs. `op` and `attributes` live as long as `owner`, null for ever.
+  static void add(c10::DeviceIndex device, const char* op, pl_attributes attributes, Operand* operands, size_t inputs,
+                  size_t outputs, std::shared_ptr<const void> owner);
   static void flush();
   // Starts what waits if it has to be started before the block is read, or is written.
   static void before_read(const Block* block) {
@@ -57,8 +57,5 @@ class Batch {
  private:
   bool outermost_;
 };
-
-// Registers a kernel for an op that does the same to each tensor of a list, by PyTorch's loop.
-void register_list_op(const char* name);
 
 }  // namespace ocl

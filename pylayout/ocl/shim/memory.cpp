@@ -277,10 +277,10 @@ const Block::View& Block::made(View view) {
   return views_.back();
 }
 
-Handle Block::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+Handle Block::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, bool placed) {
   std::lock_guard<std::mutex> guard(lock_);
   if (!memory_.get()) {
-    if (given_.is(dtype, sizes, strides, offset)) return given_.tensor;
+    if (!placed && given_.is(dtype, sizes, strides, offset)) return given_.tensor;
     place_locked();
   }
   for (size_t i = views_.size(); i-- > 0;)
@@ -316,10 +316,12 @@ void Block::place_locked() {
   if (!given_.tensor.get()) return;
   const Handle given = std::exchange(given_.tensor, {});
   const Handle target = made(std::exchange(given_, {})).tensor;
-  if (Batch::open())  // many gradients are placed one after another
-    Later::add(device_, "identity", nullptr, {{given}}, {{target, this}}, nullptr);
-  else
+  if (Batch::open()) {  // many gradients are placed one after another
+    Operand operands[] = {{given}, {target, this}};
+    Later::add(device_, "identity", nullptr, operands, 1, 1, nullptr);
+  } else {
     check(pl_tensor_copy(given.get(), target.get()));
+  }
 }
 
 void Block::clear() {
@@ -350,11 +352,12 @@ Handle Place::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef stri
   return made;
 }
 
-Handle Place::view_of_memory(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const {
+Handle Place::view_of_memory(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset,
+                             bool placed) const {
   static constexpr int64_t bytes_of[] = {4, 2, 2, 1, 1, 4, 8, 1};
   TORCH_CHECK(bytes % bytes_of[dtype] == 0, "ocl: memory that begins at byte ", bytes,
               " of a storage, expected a multiple of ", bytes_of[dtype]);
-  return block->view(dtype, sizes, strides, offset + bytes / bytes_of[dtype]);
+  return block->view(dtype, sizes, strides, offset + bytes / bytes_of[dtype], placed);
 }
 
 Place place_at(const void* address) {
@@ -391,7 +394,10 @@ std::optional<pl_dtype> dtype_of(at::ScalarType type) {
   }
 }
 
-Operand operand_of(const at::Tensor& tensor) {
+namespace {
+
+// `placed`: over memory that its storage keeps.
+Operand operand_as_it_lies(const at::Tensor& tensor, bool placed) {
   const std::optional<pl_dtype> dtype = dtype_of(tensor.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(dtype, "ocl: dtype ", tensor.scalar_type(), " is kept and copied, not computed with");
   if (tensor.numel() == 0) {  // it needs no memory
@@ -402,13 +408,14 @@ Operand operand_of(const at::Tensor& tensor) {
     return {Handle(made), nullptr};
   }
   const Place place = place_of(tensor);
-  return {place.view_of_memory(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset()), place.block};
+  return {place.view_of_memory(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset(), placed), place.block};
 }
 
-Operand placed_operand_of(const at::Tensor& tensor) {
-  if (tensor.numel()) place_of(tensor).block->place();
-  return operand_of(tensor);
-}
+}  // namespace
+
+Operand operand_of(const at::Tensor& tensor) { return operand_as_it_lies(tensor, false); }
+
+Operand placed_operand_of(const at::Tensor& tensor) { return operand_as_it_lies(tensor, true); }
 
 Handle view_of(const at::Tensor& tensor) {
   const Operand made = operand_of(tensor);

@@ -51,6 +51,17 @@ bool are_alike(const Tensor& weight, std::initializer_list<const Tensor*> kept) 
          });
 }
 
+// Makes the devices of tensors current, one after another.
+class OnDeviceOf {
+ public:
+  void operator()(const Tensor& tensor) {
+    if (tensor.device().index() != current_device()) guard_.reset_device(tensor.device());
+  }
+
+ private:
+  c10::OptionalDeviceGuard guard_;
+};
+
 Operand operand_or_none(const Tensor& tensor) { return tensor.defined() ? placed_operand_of(tensor) : Operand(); }
 
 void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList means, TensorList squares,
@@ -61,16 +72,17 @@ void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList m
   const pl_attributes attributes = attributes_of("beta1=" + text_of(beta1) + " beta2=" + text_of(beta2) +
                                                  " eps=" + text_of(eps) + " weight_decay=" + text_of(decay));
   Batch batch;
+  OnDeviceOf on_device_of;
+  const Operand rate_there = operand_or_none(rate), factor_there = operand_or_none(factor);
   for (size_t i = 0; i < weights.size(); ++i) {
-    const c10::DeviceGuard guard(weights[i].device());
+    on_device_of(weights[i]);
     if (weights[i].numel() == 0) continue;
     if (!maximize && !amsgrad && are_alike(weights[i], {&means[i], &squares[i]})) {
       const Operand w = placed_operand_of(weights[i]), m = placed_operand_of(means[i]),
                     v = placed_operand_of(squares[i]);
-      Later::add(weights[i].device().index(), decoupled ? "adamw_step" : "adam_step", attributes,
-                 {w, placed_operand_of(gradients[i]), placed_operand_of(rate), m, v, placed_operand_of(steps[i]),
-                  operand_or_none(factor)},
-                 {w, m, v}, {});
+      Operand operands[] = {
+          w, placed_operand_of(gradients[i]), rate_there, m, v, placed_operand_of(steps[i]), factor_there, w, m, v};
+      Later::add(weights[i].device().index(), decoupled ? "adamw_step" : "adam_step", attributes, operands, 7, 3, {});
       continue;
     }
     {
@@ -125,15 +137,16 @@ void sgd(TensorList weights, TensorList gradients, TensorList velocities, double
       attributes_of("momentum=" + text_of(momentum) + " dampening=" + text_of(dampening) +
                     " nesterov=" + (nesterov ? "true" : "false") + " weight_decay=" + text_of(decay));
   Batch batch;
+  OnDeviceOf on_device_of;
+  const Operand rate_there = operand_or_none(rate), factor_there = operand_or_none(factor);
   for (size_t i = 0; i < weights.size(); ++i) {
-    const c10::DeviceGuard guard(weights[i].device());
+    on_device_of(weights[i]);
     if (weights[i].numel() == 0) continue;
     const bool keeps = momentum != 0;
     if (!maximize && !(keeps && first) && (!keeps || are_alike(weights[i], {&velocities[i]}))) {
       const Operand w = placed_operand_of(weights[i]), v = keeps ? placed_operand_of(velocities[i]) : Operand();
-      Later::add(weights[i].device().index(), "sgd_step", attributes,
-                 {w, placed_operand_of(gradients[i]), placed_operand_of(rate), v, operand_or_none(factor)},
-                 keeps ? std::vector<Operand>{w, v} : std::vector<Operand>{w}, {});
+      Operand operands[] = {w, placed_operand_of(gradients[i]), rate_there, v, factor_there, w, v};
+      Later::add(weights[i].device().index(), "sgd_step", attributes, operands, 5, keeps ? 2 : 1, {});
       continue;
     }
     if (momentum != 0) {
@@ -185,9 +198,9 @@ Tensor& update_scale(Tensor& scale, Tensor& tracker, const Tensor& found, double
   {
     Formula f;
     const std::string s = f.x(scale), grown = s + " * " + f.s(growth), n = f.x(steps);
-    f.write(scale, "(" + f.x(found) + " != 0 ? " + s + " * " + f.s(backoff) + " : (" + n + " + 1 == " +
-                       f.s(double(interval)) + " && " + grown + " <= " + f.s(std::numeric_limits<float>::max()) +
-                       " ? " + grown + " : " + s + "))");
+    f.write(scale, "(" + f.x(found) + " != 0 ? " + s + " * " + f.s(backoff) + " : (" + n +
+                       " + 1 == " + f.s(double(interval)) + " && " + grown +
+                       " <= " + f.s(std::numeric_limits<float>::max()) + " ? " + grown + " : " + s + "))");
   }
   Formula f;
   const std::string n = f.x(steps);

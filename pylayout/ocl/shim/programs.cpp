@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "fallback.h"
 #include "later.h"
+#include "lists.h"
 #include "numbers.h"
 
 namespace ocl {
@@ -18,8 +19,6 @@ namespace {
 
 constexpr size_t kMaxPrograms = 16384;
 constexpr size_t kMostNumbers = 4;  // programs for an op that differ in real numbers, before one for all of them
-
-using ProgramRef = std::shared_ptr<const Program>;
 
 // Programs by op and arguments.
 class Programs {
@@ -176,15 +175,13 @@ size_t first_to_wait(const Program& program, c10::ArrayRef<const at::Tensor*> te
 }
 
 // "" where the program ran; else why it did not, and nothing was changed.
-std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Arguments& arguments,
-                const Results& results, c10::DeviceIndex device) {
+std::string run(const c10::OperatorHandle* op, const ProgramRef& owner, c10::ArrayRef<const at::Tensor*> tensors,
+                c10::ArrayRef<double> numbers, const Results& results, c10::DeviceIndex device) {
   const Program& program = *owner;
-  const auto& tensors = arguments.tensors;
   const size_t count = program.steps.size(), waiting = first_to_wait(program, tensors, results);
   const int first_waiting = waiting < count ? program.steps[waiting].first : int(program.slots);
   Slots slots(program.slots);
-  for (size_t i = 0; i < program.numbers; ++i)
-    slots[tensors.size() + i] = operand_of(number_on(device, arguments.numbers[i]));
+  for (size_t i = 0; i < program.numbers; ++i) slots[tensors.size() + i] = operand_of(number_on(device, numbers[i]));
   for (size_t i = 0; i < program.constants.size(); ++i)
     slots[tensors.size() + program.numbers + i].tensor = program.constants[i];
   for (size_t i = 0; i < program.outputs.size(); ++i) {
@@ -193,7 +190,7 @@ std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Ar
     slots[size_t(output.slot)] = output.slot < first_waiting ? operand_of(results[i]) : placed_operand_of(results[i]);
   }
   bool changed = false;
-  Watch watch(&op);
+  Watch watch(op);
   c10::SmallVector<pl_tensor, 12> given, made;
   for (size_t n = 0; n < waiting; ++n) {
     const Step& step = program.steps[n];
@@ -232,16 +229,18 @@ std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Ar
   }
   for (size_t n = waiting; n < count; ++n) {
     const Step& step = program.steps[n];
-    std::vector<Operand> inputs;
+    Slots operands;
     for (const int slot : step.inputs) {
       if (slot < 0)
-        inputs.emplace_back();
+        operands.emplace_back();
       else
-        inputs.push_back(size_t(slot) < tensors.size() ? placed_operand_of(*tensors[size_t(slot)])
-                                                       : slots[size_t(slot)]);
+        operands.push_back(size_t(slot) < tensors.size() ? placed_operand_of(*tensors[size_t(slot)])
+                                                         : slots[size_t(slot)]);
     }
     const auto first = slots.begin() + step.first;
-    Later::add(device, step.op.c_str(), step.attributes, std::move(inputs), {first, first + step.count}, owner);
+    operands.append(first, first + step.count);
+    Later::add(device, step.op.c_str(), step.attributes, operands.data(), step.inputs.size(), size_t(step.count),
+               owner);
   }
   for (size_t i = 0; i < program.outputs.size(); ++i)
     if (program.outputs[i].free) adopt(results[i], slots[size_t(program.outputs[i].slot)].tensor);
@@ -250,6 +249,8 @@ std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Ar
   watch.finish();
   return "";
 }
+
+thread_local Calls* listening = nullptr;
 
 // The device of the tensors among an op's arguments; the current one where there is none.
 c10::DeviceIndex device_of(const c10::OperatorHandle& op, const Arguments& arguments) {
@@ -279,8 +280,9 @@ void by_program(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const uint64_t hash = arguments.hash();
   const ProgramRef program = program_for(op, arguments, hash, values, device);
   if (!program->refusal.empty()) return on_cpu(op, stack, program->refusal);
+  if (listening) listening->add(program, arguments);
   Results results = results_of(*program, arguments.tensors, device);
-  const std::string obstacle = run(op, program, arguments, results, device);
+  const std::string obstacle = run(&op, program, arguments.tensors, arguments.numbers, results, device);
   if (!obstacle.empty()) {
     auto refused = std::make_shared<Program>();
     refused->refusal = obstacle;
@@ -333,6 +335,15 @@ void by_places(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 }  // namespace
 
+Calls::Calls() : outer_(std::exchange(listening, this)) {}
+Calls::~Calls() { listening = outer_; }
+
+void call_waiting(const ProgramRef& program, c10::ArrayRef<const at::Tensor*> tensors, c10::ArrayRef<double> numbers,
+                  c10::DeviceIndex device) {
+  const std::string obstacle = run(nullptr, program, tensors, numbers, results_of(*program, tensors, device), device);
+  TORCH_CHECK(obstacle.empty(), obstacle);
+}
+
 Program::~Program() {
   if (is_forked()) return;
   for (const Step& step : steps) pl_attributes_release(step.attributes);
@@ -358,7 +369,10 @@ void Program::find_last() {
 
 void set_maker(Maker given) { maker = given; }
 
-void forget_programs() { programs().forget(); }
+void forget_programs() {
+  programs().forget();
+  forget_lists();
+}
 
 void register_op(const char* name) {
   static auto* libraries =

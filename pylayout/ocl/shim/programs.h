@@ -6,9 +6,11 @@
 #include <c10/util/SmallVector.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "arguments.h"
 #include "shim.h"
 
 namespace ocl {
@@ -49,6 +51,31 @@ struct Program {
   // The library ran a part of it on the host: it is started at once, so that each call is counted as what it is.
   mutable std::atomic<bool> needs_host{false};
   ~Program();
+};
+
+using ProgramRef = std::shared_ptr<const Program>;
+
+// Whether each step of a call of it waits, where calls wait for each other (Batch), and it only writes into tensors that
+// are there.
+inline bool always_waits(const Program& program) {
+  return program.all_exist && program.proven.load(std::memory_order_relaxed) &&
+         !program.needs_host.load(std::memory_order_relaxed);
+}
+// A call of such a program, within a Batch; `tensors` and `numbers` as in Arguments.
+void call_waiting(const ProgramRef& program, c10::ArrayRef<const at::Tensor*> tensors, c10::ArrayRef<double> numbers,
+                  c10::DeviceIndex device);
+
+// Is told of each call by a program in its thread, before it runs, as long as it lives.
+class Calls {
+ public:
+  Calls();
+  virtual ~Calls();
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  virtual void add(const ProgramRef& program, const Arguments& arguments) = 0;
+
+ private:
+  Calls* outer_;
 };
 
 // Asks Python for a program: name of the op, its arguments as JSON. 0, or the error's message is kept.

@@ -83,7 +83,8 @@ class Block {
   size_t bytes() const { return bytes_; }
   c10::DeviceIndex device() const { return device_; }
   bool is_free() const { return free_; }
-  Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+  // `placed`: over memory that the block keeps, also where what an op gave is wanted as that (place()).
+  Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, bool placed = false);
   // Of a free block that was made for one tensor: what an op gave as that tensor.
   void adopt(Handle given, pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
   // Elements lie where strides say, and stay there; the copy, if there is one, may wait (later.h).
@@ -130,7 +131,8 @@ struct Place {
   int64_t bytes = 0;
   // A view for who reads or writes now: what waits and uses the memory is started.
   Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const;
-  Handle view_of_memory(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const;
+  Handle view_of_memory(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset,
+                        bool placed = false) const;
 };
 Place place_at(const void* address);
 // Where the storage of a tensor begins; throws where it has no memory of the device.

@@ -176,7 +176,10 @@ void copy_elements(c10::DeviceIndex device, const Operand& source, const Operand
   }();
   const char* const op = from == to ? "identity" : "cast";
   const pl_attributes attributes = from == to ? nullptr : (*casts)[to];
-  if (Batch::open()) return Later::add(device, op, attributes, {source}, {target}, nullptr);
+  if (Batch::open()) {
+    Operand operands[] = {source, target};
+    return Later::add(device, op, attributes, operands, 1, 1, nullptr);
+  }
   Later::before_read(source.block);
   Later::before_write(target.block);
   pl_tensor given = source.tensor.get(), result = target.tensor.get();
@@ -205,8 +208,7 @@ std::optional<std::vector<int64_t>> row_major_order(const at::Tensor& tensor) {
   if (!tensor.is_non_overlapping_and_dense()) return std::nullopt;
   std::vector<int64_t> axes(size_t(tensor.dim()));
   std::iota(axes.begin(), axes.end(), int64_t(0));
-  std::stable_sort(axes.begin(), axes.end(),
-                   [&](int64_t a, int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  std::stable_sort(axes.begin(), axes.end(), [&](int64_t a, int64_t b) { return tensor.stride(a) > tensor.stride(b); });
   if (!tensor.permute(axes).is_contiguous()) return std::nullopt;
   return axes;
 }
