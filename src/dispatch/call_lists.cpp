@@ -72,7 +72,6 @@ std::shared_ptr<const CallLists::List> CallLists::find(const Likeness& likeness,
     list = found->second;
   }
   if (list->epoch != epoch || !are_alike(*list, likeness, calls)) return nullptr;
-  found_.fetch_add(1, std::memory_order_relaxed);
   return list;
 }
 

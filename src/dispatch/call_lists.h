@@ -6,7 +6,6 @@
 // kernels are started again with the storages of now.  No storage is kept alive for that.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -75,13 +74,11 @@ class CallLists {
   bool wants(const Likeness& likeness);
   void put(const Likeness& likeness, std::shared_ptr<const List> list);
   void forget();
-  uint64_t found() const { return found_.load(std::memory_order_relaxed); }  // times that a list was: for tests
 
  private:
   std::mutex lock_;
   std::unordered_map<uint64_t, std::shared_ptr<const List>> lists_;
   std::vector<uint64_t> seen_;  // hashes of lists that came once, by their low bits
-  std::atomic<uint64_t> found_{0};
 };
 
 }  // namespace pl

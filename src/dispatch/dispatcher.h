@@ -45,7 +45,6 @@ class Dispatcher {
   // True once repeated programs run as they will from now on; see Contest.
   bool settled() const { return machine_.options().tuning == Tuning::off || contest_.all_settled(); }
   Contest& contest() { return contest_; }
-  const CallLists& call_lists() const { return call_lists_; }
 
  private:
   struct Decision {
