@@ -429,8 +429,8 @@ class Graph:
         """The same program for training: weights become parameters, and batch norms take the statistics of the batch.
 
         Weights are the constants that ops call so (`weight`, `bias`, ...), and those of more than one element that
-        matrix products, sums, products, quotients and look-ups take. Running statistics of batch norms become states that
-        follow the batch's by `momentum`, as in PyTorch.
+        matrix products, sums, products, quotients and look-ups take. Running statistics of batch norms become states
+        that follow the batch's by `momentum`, as in PyTorch.
 
         >>> import numpy, pylayout as pl
         >>> g = pl.Graph()

@@ -266,7 +266,7 @@ class MatrixProduct(_Products):
 
 @register("linear_nbits")
 class FewBits(_Products):
-    """Weights of a few bits; zero points may be taken off the sums of x, so that bounds count numbers and them apart."""
+    """Weights of a few bits. Zero points may be taken off sums of x: bounds count numbers and them apart."""
 
     def prepare(self) -> None:
         x, packed, scale = self.tensors[:3]
