@@ -178,12 +178,6 @@ class BesideOrWithin final : public Kernel {
   std::once_flag made_;
 };
 
-const char* info_of(const_dnnl_primitive_desc_t pd) {
-  const char* info = "";
-  dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-  return info;
-}
-
 // Whether the one candidate that is asked for, if one is, may have these tensors.
 bool may_be_wanted(const std::optional<Wanted>& wanted, const std::vector<Binding>& bindings) {
   return !wanted || std::all_of(bindings.begin(), bindings.end(), [&](const Binding& binding) {
@@ -325,7 +319,7 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
   const Owned<dnnl_primitive_desc_t> iterator(made);
   std::set<std::string> names;
   do {
-    const char* info = info_of(iterator.get());
+    const char* info = implementation_of(iterator.get());
     // Implementations come fastest first: the plain loops, which end the list, are of use only where there is nothing
     // else, and so are older instruction sets.
     const bool reference = is_reference(info, op_.schema->kind);
@@ -368,7 +362,7 @@ bool same_md(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b, int a
 }
 
 bool same_name(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b) {
-  return std::string_view(info_of(a)) == info_of(b);
+  return std::string_view(implementation_of(a)) == implementation_of(b);
 }
 
 bool same_tensors(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b) {
@@ -465,7 +459,7 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
   // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
   for (size_t i = first_; i < out_.candidates.size(); ++i)
     if (same(out_.candidates[i], candidate)) return true;
-  candidate.reference = is_reference(info_of(pd), op_.schema->kind);  // the name without prefix
+  candidate.reference = is_reference(implementation_of(pd), op_.schema->kind);  // the name without prefix
   candidate.start_ms = kStartMs;
   candidate.efficiency = efficiency_of(op_, name, candidate.outputs[0], candidate.reference);
   candidate.more_bytes = packed_bytes_of(op_, name) + silu_bytes_of(op_);

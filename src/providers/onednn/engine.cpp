@@ -214,6 +214,12 @@ MemoryDesc clone(const_dnnl_memory_desc_t md) {
 
 SharedDesc share(const_dnnl_memory_desc_t md) { return {clone(md).release(), Destroy()}; }
 
+const char* implementation_of(const_dnnl_primitive_desc_t description) {
+  const char* name = "";
+  dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name);
+  return name;
+}
+
 MemoryDesc to_md(const TensorDesc& desc) {
   const dnnl_data_type_t type = to_dnnl(desc.dtype);
   if (type == dnnl_data_type_undef) return nullptr;

@@ -81,6 +81,8 @@ MemoryDesc plain_md(dnnl_data_type_t type, const std::vector<int64_t>& sizes);
 MemoryDesc any_md(dnnl_data_type_t type, const std::vector<int64_t>& sizes);
 MemoryDesc clone(const_dnnl_memory_desc_t md);
 SharedDesc share(const_dnnl_memory_desc_t md);  // a copy for all that outlive who asked
+// What oneDNN calls the implementation: "brgconv:avx512_core".  Lives as long as the description.
+const char* implementation_of(const_dnnl_primitive_desc_t description);
 
 // Brings data into another form, once: what is run often is a kernel (kernel.h).
 void reorder_once(const_dnnl_memory_desc_t from, const void* data, const_dnnl_memory_desc_t to, void* result);

@@ -20,12 +20,6 @@ Owned<dnnl_primitive_t> create(const_dnnl_primitive_desc_t description, const st
   return {primitive, Destroy()};
 }
 
-const char* implementation_of(const_dnnl_primitive_desc_t description) {
-  const char* name = "";
-  dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name);
-  return name;
-}
-
 // Whether no signal handler may run meanwhile.  oneDNN's f32 products of matrices ("gemm", not "brgemm"; recurrent ops
 // call them too) point the stack pointer at a buffer on the heap (jit_avx_gemm_f32.cpp and jit_avx512_common_gemm_f32.cpp
 // of 3.2, `mov(rsp, ARG_WS)`), and a handler's frame would overwrite what lies before that: a Ctrl-C corrupted the heap.

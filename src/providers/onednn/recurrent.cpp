@@ -124,8 +124,7 @@ void list_recurrent(const Op& op, CandidateList& out) {
   const Owned<dnnl_primitive_desc_t> iterator(made);
   std::set<std::string> names;
   do {
-    const char* info = "";
-    dnnl_primitive_desc_query(iterator.get(), dnnl_query_impl_info_str, 0, &info);
+    const char* info = implementation_of(iterator.get());
     if (!names.insert(info).second) continue;
     dnnl_primitive_desc_t copy = nullptr;
     expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
