@@ -255,7 +255,7 @@ struct NbitsCall {
 constexpr double kNumberNanoseconds = 0.06, kProductNanoseconds = 0.02;
 
 struct DotsBody : NbitsCall {
-  using NbitsCall::NbitsCall;
+  explicit DotsBody(const NbitsCall& call) : NbitsCall(call) {}
 
   void operator()(const KernelArguments& arguments) const {
     const int64_t step = form.floats_of_dots();
@@ -290,8 +290,8 @@ struct PanelsBody : NbitsCall {
   BlockProduct product;
   int64_t threads;
 
-  PanelsBody(const Op& op, const BlockProduct& chosen, int64_t most)
-      : NbitsCall(op), product(chosen), threads(std::min(most, tasks())) {}
+  PanelsBody(const NbitsCall& call, const BlockProduct& chosen, int64_t most)
+      : NbitsCall(call), product(chosen), threads(std::min(most, tasks())) {}
 
   int64_t width() const { return int64_t(kPanels) * product.width; }
   int64_t row_parts() const { return (rows + kPanelRows - 1) / kPanelRows; }
@@ -420,10 +420,10 @@ void list_linear_nbits(const Op& op, CandidateList& out) {
   if (op.in(kX).dtype == DType::f32 && !op.has_empty_tensor() && NbitsForm::suits(op)) {
     const NbitsCall call(op);
     if (call.rows <= kMostDotRows)
-      add_nbits("dots", call.rows <= kReadRows ? kReachOfReading : kReachOfDots, inputs, y, DotsBody(op), out);
+      add_nbits("dots", call.rows <= kReadRows ? kReachOfReading : kReachOfDots, inputs, y, DotsBody(call), out);
     if (call.rows >= kLeastPanelRows)
       add_nbits("panels", kReachOfPanels * double(call.rows) / (double(call.rows) + kUnpackingAsRows), inputs, y,
-                PanelsBody(op, block_product(), std::max(1, omp_get_max_threads())), out);
+                PanelsBody(call, block_product(), std::max(1, omp_get_max_threads())), out);
   }
   add_candidate(out, "reference", Quality::reference, inputs, {y},
                 [body = NbitsReference{inputs, y, WeightBlocks(op)}] { return body; });
