@@ -162,8 +162,10 @@ class Catalog {
   // Finds out whether a table of the entries' devices is to be believed, where it is not known: by measuring two ways
   // of a few of the entries.  If so, it prices what was not measured, here and in entries made later.  `builders`: has
   // kernels compiled for that where they have to be; null: only those ways are looked at that need none, or were
-  // measured before.
-  void check_tables(const std::vector<EntryRef>& entries, Builders* builders = nullptr);
+  // measured before.  `ready`: waits until these ways of an op may be measured; false: they are left out.  Without it
+  // kernels are waited for, for a while.
+  using Ready = std::function<bool(const EntryRef&, const std::vector<size_t>& ways)>;
+  void check_tables(const std::vector<EntryRef>& entries, Builders* builders = nullptr, const Ready& ready = {});
   // Looks for tables again.
   void forget_tables();
   // What was measured here on a device, as the text of a table for others of its class.
@@ -241,7 +243,8 @@ class Catalog {
     bool decided = false;  // no table is tried any more
   };
   void apply_table(Entry& entry);
-  std::optional<double> probe(const CostTable& table, const std::vector<EntryRef>& entries, Builders* builders);
+  std::optional<double> probe(const CostTable& table, const std::vector<EntryRef>& entries, Builders* builders,
+                              const Ready& ready);
   // Under which the database keeps what was found out about a table.
   std::string belief_key(const CostTable& table) const;
   std::optional<double> belief_in(const CostTable& table, const Device& device, int threads) const;

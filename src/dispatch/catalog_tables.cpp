@@ -27,6 +27,7 @@ constexpr double kProbeSeconds = 0.02;
 constexpr double kShortestMs = 0.02, kLongestMs = 5;
 // Where the device's own clock tells: most ops of ResNet-50 take 6 to 20 us on an H100, of which none would be left.
 constexpr double kShortestQueuedMs = 0.005;
+constexpr int kQueuedRounds = 4;  // and fewer runs tell
 // Ratios of the two candidates that are compared.  A guess: less apart, noise turns their order around; further apart
 // are vector code and plain loops, whose order every machine has.
 constexpr double kLeastApart = 1.5, kMostApart = 8;
@@ -90,7 +91,8 @@ void Catalog::apply_table(Entry& entry) {
 
 // How many times as long as the table says this machine takes, by probes most of which agree with it; 0: they do not;
 // nothing where there are too few, or other programs disturb them.
-std::optional<double> Catalog::probe(const CostTable& table, const std::vector<EntryRef>& entries, Builders* builders) {
+std::optional<double> Catalog::probe(const CostTable& table, const std::vector<EntryRef>& entries, Builders* builders,
+                                     const Ready& ready) {
   struct Probe {
     EntryRef entry;
     size_t fast = 0, slow = 0;
@@ -144,8 +146,9 @@ std::optional<double> Catalog::probe(const CostTable& table, const std::vector<E
     MeasureOptions options;
     options.seconds = kProbeSeconds;
     options.give_up_ratio = INFINITY;
+    if (probe.entry->device->traits().queued) options.rounds = kQueuedRounds, options.final_rounds = 1;
     const std::vector<size_t> ways = to_measure(probe);
-    if (builders && !builders->wait(probe.entry, ways, std::chrono::steady_clock::now() + kProbeCompiles)) continue;
+    if (!ways.empty() && ready && !ready(probe.entry, ways)) continue;
     const auto since = Load::Clock::now();
     if (!ways.empty()) measure(*probe.entry, {probe.fast, probe.slow}, options);
     const Way &fast = probe.entry->ways[probe.fast], &slow = probe.entry->ways[probe.slow];
@@ -183,11 +186,15 @@ std::optional<double> Catalog::belief_in(const CostTable& table, const Device& d
   return known ? known : costs_.find(place, key, kBusyBelievedKey);
 }
 
-void Catalog::check_tables(const std::vector<EntryRef>& entries, Builders* builders) {
+void Catalog::check_tables(const std::vector<EntryRef>& entries, Builders* builders, const Ready& ready) {
   if (!machine_.options().cost_tables) return;
   std::map<std::pair<const Device*, int>, std::vector<EntryRef>> groups;
   for (const EntryRef& entry : entries) groups[{entry->device, entry->threads}].push_back(entry);
   for (const auto& [key, group] : groups) {
+    Builders* const compiling = key.first->traits().compiles ? builders : nullptr;
+    const auto compiled = [&](const EntryRef& entry, const std::vector<size_t>& ways) {
+      return compiling->wait(entry, ways, std::chrono::steady_clock::now() + kProbeCompiles);
+    };
     std::vector<CostTableRef> tables;
     {
       std::lock_guard<std::mutex> guard(tables_lock_);
@@ -202,7 +209,7 @@ void Catalog::check_tables(const std::vector<EntryRef>& entries, Builders* build
       std::optional<double> speed = belief_in(*table, *key.first, key.second);
       if (!speed || (!costs_.find(place, belief_key(*table), kBelievedKey) && is_quiet(*key.first, key.second))) {
         const auto since = Load::Clock::now();
-        speed = probe(*table, group, key.first->traits().compiles ? builders : nullptr);
+        speed = probe(*table, group, compiling, ready || !compiling ? ready : compiled);
         const bool disturbed = was_disturbed(*key.first, key.second, since);
         if (speed) costs_.record(place, belief_key(*table), disturbed ? kBusyBelievedKey : kBelievedKey, *speed);
       }

@@ -93,9 +93,13 @@ CostClass cost_class(const Device& device, int threads) {
     const auto found = properties.find(key);
     return found == properties.end() ? std::string() : found->second;
   };
-  const std::string isa = value("isa");
+  // Of NVIDIA's GPUs those of one compute capability have the same cores: an H100 and an H200, which differ in memory.
+  const std::string isa = value("isa"), capability = value("compute_capability");
   CostClass found;
-  found.kind = device.name().substr(0, device.name().find(':')) + "|" + (isa.empty() ? value("name") : isa);
+  found.kind = device.name().substr(0, device.name().find(':')) + "|" +
+               (!isa.empty()          ? isa
+                : !capability.empty() ? "NVIDIA, compute capability " + capability
+                                      : value("name"));
   if (device.traits().threads) found.threads = threads;
   return found;
 }

@@ -32,16 +32,8 @@ void distrust_estimates(std::vector<NodeStates>& nodes) {
     const auto measured = [](const State& state) { return state.way && state.way->measured; };
     if (std::none_of(node.states.begin(), node.states.end(), measured)) continue;
     for (State& state : node.states)
-      if (state.way && state.way->compiles && !state.way->measured) state.ms *= kDistrust;
+      if (state.way && state.way->compiles && !state.way->measured && !state.way->tabled) state.ms *= kDistrust;
   }
-}
-
-std::vector<EntryRef> entries_of(const std::vector<NodeStates>& nodes) {
-  std::set<EntryRef> entries;
-  for (const NodeStates& node : nodes)
-    for (const State& state : node.states)
-      if (state.entry) entries.insert(state.entry);
-  return {entries.begin(), entries.end()};
 }
 
 std::chrono::steady_clock::time_point in_seconds(double seconds) {

@@ -30,7 +30,7 @@ void Lessons::add(const Program& program, const Assignment& assignment, const St
 
 namespace {
 
-bool is_estimate(const Way& way) { return !way.measured && !way.within; }
+bool is_estimate(const Way& way) { return !way.measured && !way.within && !way.tabled; }
 
 }  // namespace
 

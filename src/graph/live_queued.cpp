@@ -298,6 +298,8 @@ void Plan::LiveQueued::search() {
     builders_ =
         std::make_unique<Builders>(plan_.context_->catalog(), plan_.context_->interrupt(),
                                    std::clamp(available_processors() / 2, 1, std::max(1, plan_.home_->builders())));
+    ask_tables();
+    improve("table");
     for (size_t most : {kFew, kSome, SIZE_MAX}) {
       measure(most);
       improve("auto");
@@ -364,6 +366,19 @@ std::vector<Plan::LiveQueued::Batch> Plan::LiveQueued::batches(size_t most) {
   return list;
 }
 
+// What devices like this one measured, where it holds here, takes the place of estimates.
+void Plan::LiveQueued::ask_tables() {
+  const auto ready = [&](const EntryRef& entry, const std::vector<size_t>& ways) {
+    if (entry->device->traits().compiles)
+      while (!builders_->wait(entry, ways, std::chrono::steady_clock::now() + kPatience)) check();
+    double cost = 0;
+    for (size_t way : ways) cost += cost_of_measuring(entry->ways[way]);
+    afford(cost);
+    return true;
+  };
+  plan_.context_->catalog().check_tables(entries_of(variant_->nodes), builders_.get(), ready);
+}
+
 void Plan::LiveQueued::measure(size_t most) {
   Catalog& catalog = plan_.context_->catalog();
   apply_costs();
@@ -405,7 +420,7 @@ void Plan::LiveQueued::apply_costs() {
     for (State& state : node.states) {
       if (!state.way) continue;
       if (!state.way->usable) state.ms = 1e9;
-      if (measured && !state.way->measured && !lessons_.knows(state.way)) state.ms *= kDistrusted;
+      if (measured && !state.way->measured && !state.way->tabled && !lessons_.knows(state.way)) state.ms *= kDistrusted;
     }
   }
 }

@@ -92,6 +92,7 @@ class Plan::LiveQueued : public Plan::Live {
   void spend(double ms);
   double usual_ms();
   std::vector<Batch> batches(size_t most);
+  void ask_tables();
   void measure(size_t most);
   void apply_costs();
   bool improve(const std::string& name);

@@ -383,6 +383,14 @@ double cost_of(const State& state) {
   return (dense ? state.dense->ms : state.way->ms) + state.packing_ms;
 }
 
+std::vector<EntryRef> entries_of(const std::vector<NodeStates>& nodes) {
+  std::set<EntryRef> entries;
+  for (const NodeStates& node : nodes)
+    for (const State& state : node.states)
+      if (state.entry) entries.insert(state.entry);
+  return {entries.begin(), entries.end()};
+}
+
 void refresh_states(std::vector<NodeStates>& nodes) {
   const auto unusable = [](const State& state) { return state.way && !state.way->usable; };
   for (NodeStates& node : nodes) {

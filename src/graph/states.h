@@ -75,6 +75,8 @@ bool is_same_choice(const State& a, const State& b);
 // What the way of a state costs as far as it is known; one with strided views is taken for as dear as without until it
 // is measured.
 double cost_of(const State& state);
+// The ops of all states, each once.
+std::vector<EntryRef> entries_of(const std::vector<NodeStates>& nodes);
 // Takes the costs of ways as they are now, and leaves out those that were found to fail or to be wrong, where a node
 // has others.
 void refresh_states(std::vector<NodeStates>& nodes);

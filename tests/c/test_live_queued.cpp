@@ -1,7 +1,10 @@
 // Others compete with a plan in its runs on a device that queues work and compiles kernels: here a made-up one, whose
 // clock says what each kernel is to take.
+#include <stdlib.h>
+
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -43,9 +46,11 @@ class ClockDevice : public HeapDevice {
   }
 };
 
+constexpr Key<int64_t> kLayer{"layer"};
+
 Schema make_turned() {
   Schema schema("test_turned", "test_turned", "y = -x");
-  schema.tensor("x", "any");
+  schema.tensor("x", "any").attribute(kLayer, int64_t(0), "tells layers apart");
   schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
   return schema;
 }
@@ -112,21 +117,25 @@ struct Fixture {
   TensorRef input;
   std::vector<float> values;
 
+  // `table`: of costs, to be there before; `cache`: a directory; without one nothing is kept, and layers are equal.
   explicit Fixture(std::vector<Offer> offered, bool deterministic = false,
-                   std::chrono::milliseconds each = std::chrono::milliseconds(0)) {
+                   std::chrono::milliseconds each = std::chrono::milliseconds(0),
+                   const std::string& cache = "/proc/none", const std::string& table = "") {
     offers = std::move(offered);
     compiling = std::chrono::milliseconds(0);
     prepared.clear();
     ContextOptions options;
-    options.cache_dir = "/proc/none";  // nothing on disk
+    options.cache_dir = cache;
     options.without = {"opencl"};
     options.threads = 1;
     context = Context::create(options);
     const auto device = std::make_shared<ClockDevice>();
     context->add_device(device);
+    if (!table.empty()) context->costs_import(table);
     Graph graph;
     ValueId x = graph.input("x", kDesc);
-    for (int i = 0; i < 3; ++i) x = graph.add(*find_schema("test_turned"), {}, {x})[0];  // equal layers
+    const bool equal = cache == "/proc/none";
+    for (int64_t i = 0; i < 3; ++i) x = graph.add(*find_schema("test_turned"), {{kLayer, equal ? 0 : i}}, {x})[0];
     graph.output(x, "y", std::nullopt);
     PlanOptions of_plan;
     of_plan.device = "clock:0";
@@ -176,6 +185,37 @@ TEST("the_fastest_by_the_devices_clock_wins") {
   CHECK(says(f, "\"state\": \"settled\""));
   CHECK(f.plan->explain().find("not used: clock/way3") != std::string::npos);
   for (int i = 0; i < 10; ++i) CHECK(f.run());
+}
+
+struct Cache {
+  std::string path = (std::filesystem::temp_directory_path() / "pylayout-live-XXXXXX").string();
+  Cache() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~Cache() { std::filesystem::remove_all(path); }
+};
+
+// The first that competed with the plan.
+std::string first_challenger(const Fixture& f) {
+  const std::string json = f.plan->summary_json(), key = "\"name\": \"";
+  const size_t own = json.find(key + "untuned\""), next = json.find(key, own + 1) + key.size();
+  return json.substr(next, json.find('"', next) - next);
+}
+
+// Of what a device like this one measured the fastest ways compete first; a table that is wrong changes nothing.
+TEST("a_table_is_asked_in_the_runs") {
+  const Cache there, here, elsewhere;
+  const Fixture measured(kOffers, false, {}, there.path);
+  measured.run_until_settled();
+  const std::string table = measured.context->costs_export(measured.context->device("clock:0"), 0);
+  const Fixture f(kOffers, false, {}, here.path, table);
+  f.run_until_settled();
+  CHECK(f.steps_of(2) == 3);
+  CHECK(first_challenger(f) == "table");
+  std::vector<Offer> others = kOffers;
+  std::swap(others[1].real_ms, others[2].real_ms);
+  const Fixture g(others, false, {}, elsewhere.path, table);
+  g.run_until_settled();
+  CHECK(g.steps_of(1) == 3);
+  CHECK(first_challenger(g) == "auto");
 }
 
 TEST("no_run_waits_for_a_kernel") {
