@@ -45,12 +45,12 @@ def compile(
     `torch.export`, and the plan needs no PyTorch. dynamic: None for the example's sizes; True, or what
     `torch.export.export` calls dynamic_shapes, for others, for which the plan is compiled again, with PyTorch.
     device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
-    comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures nothing here on the CPU: known
-    costs and estimates decide, then other programs compete with the plan in its runs, for 5% of their time at most,
-    until `plan.settled()`; "live" does so on OpenCL devices too, compiling on other threads, where "auto" measures
-    before; "off" is the same without that; "full" measures every candidate before the first run.
-    seconds: given, "auto" measures what matters before the first run, too, for so long (default of "full" and on
-    OpenCL devices: 60; 0: no limit); not with "live". deterministic: nothing competes in runs, as after
+    comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures nothing here on the CPU and on
+    GPUs: known costs and estimates decide, then other programs compete with the plan in its runs, for 5% of their time
+    at most, until `plan.settled()`; of a step of training on a GPU, and on OpenCL devices that are no GPUs, it measures
+    before. "live" never does; "off" is the same without competitors; "full" measures every candidate before the first
+    run. seconds: given, "auto" measures what matters before the first run, too, for so long (default where it measures
+    before: 60; 0: no limit); not with "live". deterministic: nothing competes in runs, as after
     `plan.freeze()`. What was chosen is kept on disk, and taken when "auto" compiles the same graph again.
     shapes: of a model's inputs, by name; sizes: of axes that it names; values: arrays that make inputs constants.
     slice, streams: images at a time and slices at the same time; default: chosen by measurement.

@@ -432,14 +432,14 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   layout=NAME               auto (default), or one to force for comparison
  *   threads=N                 of ops on cpu; 0 (default): the context's
  *   tune=auto|off|full|live   off: known costs and estimates decide, nothing is run
- *                             auto (default): on cpu the same, and then other programs compete in the plan's runs
- *                             (docs/explanation/planning.md); on OpenCL devices what matters is measured before
+ *                             auto (default): on cpu and GPUs the same, and then other programs compete in the plan's
+ *                             runs (docs/explanation/planning.md); of a step of training on a GPU, and on other OpenCL
+ *                             devices, what matters is measured before
  *                             full: every implementation is measured before
- *                             live: other programs compete in the plan's runs on OpenCL devices too.  What has to be
- *                             compiled is compiled on threads of the plan's own, which end with pl_plan_freeze or
- *                             the plan
+ *                             live: as auto does on cpu, on all devices and of training too.  What has to be compiled
+ *                             is compiled on threads of the plan's own, which end with pl_plan_freeze or the plan
  *   seconds=S                 for measuring before the first run (default 60; 0: no limit).  Where it is given,
- *                             tune=auto measures on cpu, too.  Not with tune=live
+ *                             tune=auto measures before everywhere.  Not with tune=live
  *   deterministic=true|false  true: nothing competes in live runs (default false)
  *   slice=N                   images at a time; 0 (default): chosen by measurement
  *   streams=N                 slices at the same time; 0 (default): chosen by measurement.  What is left of the batch

@@ -46,8 +46,6 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual std::string fingerprint() const = 0;
   // Shown to people and programs: name, vendor, driver, limits, features, as text values.
   virtual std::map<std::string, std::string> properties() const = 0;
-  // To be kept as long as one thread works on the device beside another's runs; null: nothing is needed for that.
-  virtual std::shared_ptr<void> several_threads() { return nullptr; }
   // How many threads are worth preparing kernels with.
   virtual int builders() const;
 

@@ -426,6 +426,15 @@ size_t Plan::Compiler::last_contest(std::vector<Finalist>& finalists) {
   return best;
 }
 
+// Whether nothing is measured before the first run, and others compete in runs.  A step of training on a GPU is measured
+// before: it runs for minutes.  So is what an OpenCL runtime on the CPU runs, whose kernels are compiled in runs.
+bool Plan::Compiler::answers_first() const {
+  const DeviceTraits& traits = plan_.home_->traits();
+  const auto trained = [](const KeptValue& kept) { return kept.parameter && kept.update != kNoValue; };
+  const std::vector<KeptValue>& kept = plan_.graph_.kept();
+  return !traits.queued || (traits.gpu && std::none_of(kept.begin(), kept.end(), trained));
+}
+
 void Plan::Compiler::simplify_graph() {
   if (options_.widen) plan_.widened_ = dtypes_to_widen(plan_.graph_, context_, *plan_.home_);
   if (!plan_.widened_.empty()) {
@@ -464,9 +473,7 @@ void Plan::Compiler::compile() {
   plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
   simplify_graph();
   const bool automatic = options_.tuning == Tuning::automatic && !further_;
-  // Where kernels have to be compiled, what is measured before is faster in the first half minute.
-  const bool live =
-      automatic && !options_.seconds && (options_.live || !plan_.home_->traits().queued) && options_.chains.empty();
+  const bool live = automatic && !options_.seconds && options_.chains.empty() && (options_.live || answers_first());
   if (automatic) {
     const Recalled recalled = plan_.recall(!live);
     if (recalled == Recalled::unsettled) {

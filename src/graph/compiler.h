@@ -97,6 +97,7 @@ class Plan::Compiler {
   double elapsed() const;
   double remaining() const;  // seconds of the budget
   Device& choose_home() const;
+  bool answers_first() const;
   std::vector<std::unique_ptr<Variant>> variants();
   // Gives each variant that leaves some images over a rest to run them, all of them at once: shared by those that leave
   // as many.  Returns the rests.

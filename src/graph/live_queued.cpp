@@ -93,7 +93,6 @@ Plan::LiveQueued::LiveQueued(Plan& plan) : Live(plan), background_(1, 1) {
   tried_states_.insert(chosen_.states);
   own_ = std::make_shared<Contestant>();
   own_->body = body;
-  beside_runs_ = plan.home_->several_threads();
 }
 
 Plan::LiveQueued::~LiveQueued() { stop(); }
@@ -244,7 +243,6 @@ void Plan::LiveQueued::end(End how) {
     own_ = nullptr;
     pending_.clear();
     variant_ = nullptr;
-    beside_runs_ = nullptr;
   }
   settle(how);
 }

@@ -105,8 +105,7 @@ class Plan::LiveQueued : public Plan::Live {
   void end(End how);
   void stop();
 
-  std::mutex lock_;                    // guards what follows
-  std::shared_ptr<void> beside_runs_;  // Device::several_threads, while the background may work
+  std::mutex lock_;  // guards what follows
   std::condition_variable changed_;
   ContestantRef own_;  // until its steps are known, and again after another took its place
   std::unique_ptr<Challenger> challenger_;

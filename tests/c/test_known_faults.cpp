@@ -16,7 +16,9 @@
 #include "providers/known_faults.h"
 #include "providers/onednn/engine.h"
 #include "providers/onednn/faults.h"
+#include "providers/opencl/runtime/calls_in_turn.h"
 #include "providers/opencl/runtime/faults.h"
+#include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/opencl_device.h"
 
 using namespace pl;
@@ -311,14 +313,13 @@ void check_queue_release() {
       }
 }
 
-// That calls take turns is test_calls_in_turn's; here, who is asked to.
-void check_measuring_beside_runs() {
-  CHECK(make_cpu_device()->several_threads() == nullptr);
-  for (auto& provider : make_providers())
-    for (auto& device : provider->devices()) {
-      const bool nvidia = device->fingerprint().find("NVIDIA") != std::string::npos;
-      CHECK((device->several_threads() != nullptr) == nvidia);
-    }
+// That calls take turns is test_calls_in_turn's; here, whose do.
+void check_several_threads() {
+  const auto& platforms = opencl::libraries().platforms;
+  for (const opencl::Platform& platform : platforms) {
+    const bool nvidia = platform.name.find("NVIDIA") == 0;
+    CHECK((platform.cl == opencl::calls_in_turn(*platform.cl)) == nvidia);
+  }
 }
 
 void check_no_sub_buffers() {
@@ -430,7 +431,7 @@ TEST("all") {
   const std::map<std::string, std::function<void()>> tests{
       {"nvidia-queue-release", check_queue_release},
       {"nvidia-sub-buffers", check_no_sub_buffers},
-      {"nvidia-measuring-beside-runs", check_measuring_beside_runs},
+      {"nvidia-several-threads", check_several_threads},
       {"pocl5-matrix-units", check_no_matrix_units_on_processors},
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"pocl3-targets", check_kernels_that_do_not_compile},

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -321,6 +322,35 @@ TEST("threads_freeze_and_run") {
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
   CHECK(f.plan->settled());
+}
+
+// Without being asked, on a GPU; a step of training is measured before it runs.
+TEST("a_gpu_answers_first") {
+  const Fixture f(kOffers);  // for its context
+  const auto compiled = [&](bool trained, bool updated) {
+    Graph graph;
+    const ValueId x = graph.input("x", kDesc), w = graph.keep("w", f.input, trained);
+    const ValueId y = graph.add(*find_schema("test_turned"), {}, {x})[0];
+    const ValueId next = graph.add(*find_schema("test_turned"), {}, {w})[0];
+    if (updated) graph.update(w, next);
+    graph.output(updated ? y : next, "y", std::nullopt);
+    PlanOptions options;
+    options.device = "clock:0";
+    prepared.clear();
+    const std::shared_ptr<Plan> plan = Plan::compile(f.context, graph, options);
+    std::set<size_t> ways;
+    const std::lock_guard<std::mutex> guard(noting);
+    for (const auto& [way, thread] : prepared) ways.insert(way);
+    return std::make_pair(!plan->settled(), ways.size());
+  };
+  for (const auto& [trained, updated] : {std::make_pair(false, false), {false, true}, {true, false}}) {
+    const auto [live, ways] = compiled(trained, updated);
+    CHECK(live);
+    CHECK(ways <= 1);  // none where its kernel was there
+  }
+  const auto [live, ways] = compiled(true, true);
+  CHECK(!live);
+  CHECK(ways > 1);
 }
 
 TEST("options_exclude_each_other") {

@@ -8,15 +8,30 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int kSpins = 200;  // questions without a pause: what takes longer than some 0.1 ms is worth one
-constexpr std::chrono::microseconds kPause(20);
+using Clock = std::chrono::steady_clock;
+
+// Between an event's questions: of the short ones, in which others take the lock, and of those that sleep, once a wait
+// has lasted for so long that what sleeping adds is little.
+constexpr std::chrono::microseconds kGap(2), kSleep(20), kShort(500);
 
 const Api* driver_api = nullptr;
-std::atomic<int> polled{0};
 
-// Never destroyed: objects are released when the process ends, too.
+// Threads that have called and did not end yet.
+std::atomic<int> callers{0};
+struct Caller {
+  Caller() { ++callers; }
+  ~Caller() { --callers; }
+};
+
+// Whether no other thread has called.  One that does so for the first time later waits for the turn, as all do.
+bool is_alone() {
+  thread_local const Caller self;
+  return callers.load() <= 1;
+}
+
 std::mutex& turn() {
-  static auto* one = new std::mutex;
+  is_alone();                         // counts this thread
+  static auto* one = new std::mutex;  // never destroyed: objects are released when the process ends, too
   return *one;
 }
 
@@ -32,7 +47,8 @@ struct InTurn<Result (*)(A...), Function> {
 
 // Until the event has happened.
 cl_int poll(cl_event event) {
-  for (int asked = 0;; ++asked) {
+  const auto begin = Clock::now();
+  for (;;) {
     cl_int status = CL_COMPLETE, code = CL_SUCCESS;
     {
       const std::lock_guard<std::mutex> guard(turn());
@@ -41,7 +57,11 @@ cl_int poll(cl_event event) {
     if (code != CL_SUCCESS) return code;
     if (status < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     if (status == CL_COMPLETE) return CL_SUCCESS;
-    asked < kSpins ? std::this_thread::yield() : std::this_thread::sleep_for(kPause);
+    const auto asked = Clock::now();
+    if (asked - begin > kShort)
+      std::this_thread::sleep_for(kSleep);
+    else
+      while (Clock::now() - asked < kGap) std::this_thread::yield();
   }
 }
 
@@ -69,14 +89,20 @@ cl_int start_and_poll(cl_command_queue queue, cl_event* wanted, Start&& start) {
 }
 
 cl_int CL_API_CALL finish(cl_command_queue queue) {
-  if (!polled) return driver_api->clFinish(queue);
+  if (is_alone()) {
+    const std::lock_guard<std::mutex> guard(turn());
+    return driver_api->clFinish(queue);
+  }
   return start_and_poll(queue, nullptr, [&](cl_event* event) {
     return driver_api->clEnqueueMarkerWithWaitList(queue, 0, nullptr, event);
   });
 }
 
 cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event* events) {
-  if (!polled) return driver_api->clWaitForEvents(count, events);
+  if (is_alone()) {
+    const std::lock_guard<std::mutex> guard(turn());
+    return driver_api->clWaitForEvents(count, events);
+  }
   cl_int result = CL_SUCCESS;
   for (cl_uint i = 0; i < count; ++i) {
     {
@@ -95,13 +121,12 @@ cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event* events) {
 template <auto Transfer, class Host>
 cl_int CL_API_CALL transfer(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset, size_t bytes,
                             Host host, cl_uint waits, const cl_event* list, cl_event* event) {
-  if (blocks && !polled) return (driver_api->*Transfer)(queue, memory, blocks, offset, bytes, host, waits, list, event);
   const auto start = [&](cl_event* own) {
     return (driver_api->*Transfer)(queue, memory, CL_FALSE, offset, bytes, host, waits, list, own);
   };
-  if (blocks) return start_and_poll(queue, event, start);
+  if (blocks && !is_alone()) return start_and_poll(queue, event, start);
   const std::lock_guard<std::mutex> guard(turn());
-  return start(event);
+  return (driver_api->*Transfer)(queue, memory, blocks, offset, bytes, host, waits, list, event);
 }
 
 const Api* made_of(const Api& driver) {
@@ -111,7 +136,6 @@ const Api* made_of(const Api& driver) {
   PL_OPENCL_REQUIRED(PL_OPENCL_IN_TURN)
 #undef PL_OPENCL_IN_TURN
   api->clBuildProgram = driver.clBuildProgram;
-  api->clEnqueueMapBuffer = driver.clEnqueueMapBuffer;  // pinned memory, on a queue of its own
   api->clFinish = finish;
   api->clWaitForEvents = wait_for_events;
   api->clEnqueueReadBuffer = transfer<&Api::clEnqueueReadBuffer, void*>;
@@ -125,8 +149,5 @@ const Api* calls_in_turn(const Api& driver) {
   static const Api* const api = made_of(driver);
   return api;
 }
-
-PolledWaits::PolledWaits() { ++polled; }
-PolledWaits::~PolledWaits() { --polled; }
 
 }  // namespace pl::opencl

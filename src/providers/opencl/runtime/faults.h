@@ -5,7 +5,7 @@
 
 namespace pl::opencl {
 
-extern const KnownFault kQueueRelease, kSubBuffers, kMeasuringBeside, kPocl5MatrixUnits, kPocl5SignedDivision,
+extern const KnownFault kQueueRelease, kSubBuffers, kSeveralThreads, kPocl5MatrixUnits, kPocl5SignedDivision,
     kPocl3Targets, kPoclLinker, kPoclHalfVectors;
 
 // "3.1+debian ..." of a platform's version "OpenCL 3.0 PoCL 3.1+debian ..."; "" of other platforms.

@@ -6,7 +6,6 @@
 
 #include "core/threads.h"
 #include "providers/opencl/program/sources.h"
-#include "providers/opencl/runtime/calls_in_turn.h"
 #include "providers/opencl/runtime/opencl_session.h"
 #include "providers/opencl/runtime/place_kernels.h"
 #include "providers/opencl/runtime/timings.h"
@@ -200,9 +199,6 @@ int OpenclDevice::builders() const {
   return std::max(3, session_->compilers.limit() + 1);
 }
 
-std::shared_ptr<void> OpenclDevice::several_threads() {
-  return capabilities_.nvidia ? std::make_shared<PolledWaits>() : nullptr;
-}
 std::string OpenclDevice::fingerprint() const { return "opencl|" + session_->fingerprint; }
 
 // ---- memory ---------------------------------------------------------------------------------------------

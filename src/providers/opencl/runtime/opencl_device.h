@@ -34,7 +34,6 @@ class OpenclDevice : public Device {
   ~OpenclDevice() override;
 
   std::string fingerprint() const override;
-  std::shared_ptr<void> several_threads() override;
   std::map<std::string, std::string> properties() const override { return capabilities_.properties(); }
   int builders() const override;
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
