@@ -8,8 +8,6 @@
 namespace pl::opencl {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Between an event's questions: of the short ones, in which others take the lock, and of those that sleep, once a wait
 // has lasted for so long that what sleeping adds is little.
 constexpr std::chrono::microseconds kGap(2), kSleep(20), kShort(500);
@@ -47,7 +45,7 @@ struct InTurn<Result (*)(A...), Function> {
 
 // Until the event has happened.
 cl_int poll(cl_event event) {
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     cl_int status = CL_COMPLETE, code = CL_SUCCESS;
     {
@@ -57,11 +55,11 @@ cl_int poll(cl_event event) {
     if (code != CL_SUCCESS) return code;
     if (status < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     if (status == CL_COMPLETE) return CL_SUCCESS;
-    const auto asked = Clock::now();
+    const auto asked = std::chrono::steady_clock::now();
     if (asked - begin > kShort)
       std::this_thread::sleep_for(kSleep);
     else
-      while (Clock::now() - asked < kGap) std::this_thread::yield();
+      while (std::chrono::steady_clock::now() - asked < kGap) std::this_thread::yield();
   }
 }
 
