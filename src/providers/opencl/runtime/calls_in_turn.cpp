@@ -8,9 +8,9 @@
 namespace pl::opencl {
 namespace {
 
-// Between an event's questions: of the short ones, in which others take the lock, and of those that sleep, once a wait
-// has lasted for so long that what sleeping adds is little.
-constexpr std::chrono::microseconds kGap(2), kSleep(20), kShort(500);
+// Between an event's questions: of short waits, in which others take the lock, and of those that last so long that what
+// a sleep adds, up to 70 us, is little.
+constexpr std::chrono::microseconds kGap(5), kSleep(20), kShort(5000);
 
 const Api* driver_api = nullptr;
 
