@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import ArgumentTypeError, FileError, InvalidArgumentError, UnsupportedError
+from .errors import ArgumentTypeError, Error, FileError, InvalidArgumentError, ShapeError, UnsupportedError
 from .graph import Graph
 from .plan import Plan, Progress, compile_graph, path_bytes, read_plan
 
@@ -138,19 +138,34 @@ def compile(
             raise FileError(f"compile: {os.fspath(model)} has changed since the plan was compiled; compile it again")
         return parsed.graph(shapes, None, values)
 
+    graphs = parsed.graphs(shapes, sizes, values)
     try:
-        graph = parsed.graph(shapes, sizes, values)
+        first = next(graphs)
     except UnsupportedError:
         from .onnx.segments import SegmentedPlan, can_segment
 
         if not can_segment(parsed):
             raise
         return SegmentedPlan(parsed, options, values)
-    try:
-        return Plan(compile_graph(graph, options, progress), graph_for)
-    finally:
-        graph._let_go()
-        parsed.files.leave_pages()
+
+    def compiled(graph: Graph) -> Plan | Error:
+        """Its plan, or why the sizes of its open axes make no sense once constants are computed."""
+        try:
+            return Plan(compile_graph(graph, options, progress), graph_for)
+        except (InvalidArgumentError, ShapeError) as error:
+            return error
+        finally:
+            graph._let_go()
+            parsed.files.leave_pages()
+
+    made = compiled(first)
+    if isinstance(made, Plan):
+        return made
+    for further in graphs:
+        plan = compiled(further)
+        if isinstance(plan, Plan):
+            return plan
+    raise made
 
 
 def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,29 @@ class Model(Contents):
 
         Where that is possible it may be bound to other sizes; else it says that it holds for these.
         """
+        return next(self.graphs(shapes, sizes, values))
+
+    def graphs(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> Iterator[Graph]:
+        """As `graph`, one for each size of axes of which nothing is said: for whom a graph makes no sense once its
+        constants are computed, as positions beyond the end of a table."""
         given = (shapes or {}, sizes or {}, values or {})
         problem: Error | None = None
+        found = False
         for open_size in OPEN_SIZES if self.is_open(*given) else OPEN_SIZES[:1]:
             _, graph = self._imported(given, open_size, late=True)
             error, graph = (None, graph) if graph else self._imported(given, open_size, late=False)
             if graph:
-                return graph
+                found = True
+                yield graph
             problem = problem or error
-        assert problem is not None
-        raise problem
+        if not found:
+            assert problem is not None
+            raise problem
 
     def _imported(self, given: tuple[Any, Any, Any], open_size: int, late: bool) -> tuple[Error | None, Graph | None]:
         try:

@@ -71,3 +71,40 @@ def test_an_axis_of_any_size(name):
         (found,) = plan.run(x)
         assert found.shape == wanted.shape
         numpy.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def positions(rows):
+    """A model that adds rows 0, 1, ... of a table to its input; and the table."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        agraph (float[n, m, 3] x) => (float[n, m, 3] y) <float[{rows}, 3] table> {{
+            none = Constant<value = int64 {{0}}>()
+            one = Constant<value = int64 {{1}}>()
+            sizes = Shape(x)
+            length = Gather<axis = 0>(sizes, one)
+            places = Range(none, length, one)
+            part = Gather<axis = 0>(table, places)
+            y = Add(x, part)
+        }}"""
+    )
+    table = numpy.random.default_rng(rows).standard_normal((rows, 3)).astype("float32")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
+    return model, table
+
+
+@pytest.mark.parametrize("rows", [512, 100, 16])
+def test_positions_within_a_table(rows):
+    """The sizes that are tried for an open axis stay within a table of positions, however short it is."""
+    model, table = positions(rows)
+    plan = pl.compile(model, device="cpu", tune="off")
+    for length in (1, rows - 3, rows):
+        x = numpy.ones((2, length, 3), "float32")
+        assert (plan.run(x)[0] == x + table[:length]).all()
+    with pytest.raises(pl.InvalidArgumentError, match=f"index is {rows} at element {rows}, expected -{rows} to"):
+        plan.run(numpy.ones((1, rows + 2, 3), "float32"))
+
+
+def test_a_table_too_short_for_all_sizes():
+    """What makes sense for none of the sizes that are tried is refused by the first error."""
+    with pytest.raises(pl.InvalidArgumentError, match="index is 4 at element 4"):
+        pl.compile(positions(4)[0], device="cpu", tune="off")
