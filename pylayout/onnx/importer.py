@@ -53,6 +53,7 @@ class Importer:
         self._ops = 0
         self._depth = 0
         self._spent = 0
+        self.dequantised: dict[int, Operand] = {}
         self._parents: dict[int, tuple[Value, ...]] = {}  # by the result: the inputs of the node that gave it
         self._input_names: dict[int, str] = {}
         self._fixed = {name: numpy.asarray(array) for name, array in values.items()}

@@ -14,7 +14,7 @@ from ..sizes import Size, hint_of
 from ..tensor import Tensor
 from ..value import Value
 
-__all__ = ["Known", "Operand", "Result", "safe_name"]
+__all__ = ["Few", "Known", "Operand", "Result", "safe_name"]
 
 
 def safe_name(name: str) -> str:
@@ -95,6 +95,58 @@ class Known:
 
     def __repr__(self) -> str:
         return f"Known({self.name!r}, {self.dtype}, {self.shape})"
+
+
+class Few(Known):
+    """Floats that integers of a few bits stand for. Who can computes with the integers; for others floats are made.
+
+    (q - zero) * scale, with one scale and zero for each block of `block` numbers along the axis, in a matrix, or one
+    for each index of the other axis. A zero of None is 0.
+    """
+
+    __slots__ = ("axis", "bits", "block", "packed", "q", "scale", "turned", "zero")
+
+    def __init__(self, q: Any, scale: Any, zero: Any, axis: int, block: int, bits: int) -> None:
+        super().__init__(None)
+        self.q, self.scale, self.zero = q, scale, zero
+        self.axis, self.block, self.bits = axis, block, bits
+        self.packed: tuple[Known, Known, Known | None] | None = None  # as `linear_nbits` takes them
+        self.turned: Few | None = None
+
+    @property
+    def array(self) -> Any:
+        if self._array is None:
+            groups = numpy.arange(self.q.shape[self.axis]) // self.block
+            made = self.q.astype("float32")
+            if self.zero is not None:
+                made -= numpy.take(self.zero, groups, self.axis).astype("float32")
+            made *= numpy.take(self.scale, groups, self.axis).astype("float32")
+            self._array = made.astype(self.scale.dtype)
+        return self._array
+
+    @property
+    def dtype(self) -> Any:
+        return self.scale.dtype
+
+    @property
+    def objects(self) -> Any:
+        return self.array.astype(object)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.q.shape)
+
+    @property
+    def ndim(self) -> int:
+        return int(self.q.ndim)
+
+    def transposed(self) -> Few:
+        """The other way round; the same object each time, so that those who share it share what is made of it."""
+        if self.turned is None:
+            zero = None if self.zero is None else self.zero.T
+            self.turned = Few(self.q.T, self.scale.T, zero, 1 - self.axis, self.block, self.bits)
+            self.turned.turned = self
+        return self.turned
 
 
 Operand: TypeAlias = Known | Value

@@ -20,6 +20,7 @@ class Import(Protocol):
 
     model: Contents
     graph: Graph
+    dequantised: dict[int, Operand]  # by id: what stands for integers that are in the graph
 
     def run_subgraph(self, proto: Any, outer: Any, inputs: Sequence[Operand], label: str) -> list[Operand]:
         """The outputs of a subgraph of a node, given the subgraph's inputs."""

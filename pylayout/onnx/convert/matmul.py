@@ -7,13 +7,16 @@ import math
 from ...einsum import contract
 from ...errors import ShapeError, UnsupportedError
 from ..node import Node, is_float, numpy_of
-from ..operand import Known, Operand, Result
+from ..operand import Few, Known, Operand, Result
 from ..registry import converter
+from .quantized import few_bits
 
 
 @converter("MatMul", since=1)
 def matmul(node: Node) -> Result:
-    return node.op("matmul", node.x(0), node.x(1))
+    a, b = node.x(0), node.x(1)
+    made = few_bits(node, a, b) if isinstance(b, Few) else None
+    return node.op("matmul", a, b) if made is None else made
 
 
 def scaled(node: Node, x: Operand, factor: float) -> Operand:
@@ -36,14 +39,18 @@ def product_sum(node: Node) -> Operand:
     m = a.shape[1 if transpose_a else 0]
     n = b.shape[0 if transpose_b else 1]
     # The factor goes where it costs least: into a constant, else into the smaller tensor.
-    if isinstance(b, Known) or math.prod(b.shape) <= m * n:
+    few = b if isinstance(b, Few) and alpha == 1 and not transpose_a else None
+    if few is None and (isinstance(b, Known) or math.prod(b.shape) <= m * n):
         b = scaled(node, b, alpha)
         alpha = 1.0
     c = scaled(node, c, beta) if c is not None and beta != 0 else None
     bias = None
     if c is not None and alpha == 1 and c.shape in ((n,), (1, n)):
         bias, c = node.broadcastable(c, (n,)), None
-    if transpose_b and not transpose_a:
+    made = None if few is None else few_bits(node, a, few.transposed() if transpose_b else few, bias)
+    if made is not None:
+        y = made
+    elif transpose_b and not transpose_a:
         y = node.op("linear", a, b, bias)
     else:
         y = node.op("matmul", a, b, bias, transpose_a=transpose_a, transpose_b=transpose_b)

@@ -9,7 +9,7 @@ import numpy
 from ...errors import ShapeError, UnsupportedError
 from ..fold import arange
 from ..node import Node, dtype_text, numpy_of
-from ..operand import Known, Operand, Result
+from ..operand import Few, Known, Operand, Result
 from ..registry import converter
 from .conv import convolution
 from .math import cast
@@ -59,6 +59,89 @@ def real_blocks(q: Any, scale: Any, zero: Any, axis: int, groups: Any) -> Known:
     return Known(made.astype(scale.dtype))
 
 
+_BITS = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
+
+
+def _few(node: Node, axis: int, block: int) -> Few | None:
+    """A constant matrix in blocks, or of 4 bits, which stays integers for whom can use them.
+
+    What is of 8 bits without blocks stays an op: with integers on its other side it becomes a product of integers.
+    """
+    parts = [node.optional(i) for i in range(3)]
+    x, scale, zero = parts
+    if any(part is not None and (not isinstance(part, Known) or part.sizes is not None) for part in parts):
+        return None
+    assert isinstance(x, Known) and isinstance(scale, Known)
+    bits = _BITS.get(str(x.dtype), 0)
+    if x.ndim != 2 or not bits or (bits == 8 and not block) or 0 in x.shape or scale.dtype.kind not in "fV":
+        return None
+    if block:
+        for parameter in (scale, zero):
+            if parameter is not None:
+                _check_blocks(parameter, x, axis, block)
+        if zero is not None and zero.shape != scale.shape:
+            return None
+    elif scale.shape not in ((), (1,), (x.shape[axis],)) or (zero is not None and zero.shape != scale.shape):
+        return None
+    scales, zeros = scale.array, None if zero is None else widened(zero).array
+    if not block:  # one for each row or column, or for all: one block
+        column = [-1, 1] if axis == 0 else [1, -1]
+        scales, zeros = (None if given is None else given.reshape(column) for given in (scales, zeros))
+        axis = 1 - axis
+        block = _whole_bytes(x.shape[axis], bits)
+    return Few(widened(x).array, scales, zeros, axis, block, bits)
+
+
+def few_bits(node: Node, x: Operand, weight: Few, bias: Operand | None = None) -> Operand | None:
+    """x @ weight + bias with the weight's integers; None where they are cut otherwise, or x stands for integers too."""
+    block = weight.block
+    if weight.axis != 0:
+        if weight.scale.size != 1:
+            return None
+        block = _whole_bytes(weight.shape[0], weight.bits)
+    if block * weight.bits % 8 or block > _MOST_BLOCK:
+        return None
+    if (
+        numpy_of(x) != weight.dtype
+        or x.ndim < 1
+        or x.shape[-1] != weight.shape[0]
+        or id(x) in node.importer.dequantised
+    ):
+        return None
+    if weight.packed is None:
+        weight.packed = _packed(weight, block)
+    rows, scale, zero = weight.packed
+    made: Operand = node.op("linear_nbits", x, rows, scale, zero, bias, bits=weight.bits, block_size=block)
+    return made
+
+
+_MOST_BLOCK = 65536  # of linear_nbits
+
+
+def _whole_bytes(count: int, bits: int) -> int:
+    """So many numbers, or a few more that fill a byte."""
+    return count + -count % (8 // bits)
+
+
+def _packed(weight: Few, block: int) -> tuple[Known, Known, Known | None]:
+    """A row of bytes for each column, scales, and zero points of numbers without sign."""
+    (depth, columns), bits = weight.shape, weight.bits
+    middle = 1 << bits - 1 if weight.q.dtype == "int8" else 0
+    blocks = -(-depth // block)
+    numbers = numpy.zeros((columns, blocks * block), "uint8")
+    numbers[:, :depth] = weight.q.T
+    numbers[:, :depth] += numpy.uint8(middle)  # which wraps around
+    if bits == 4:
+        numbers = numbers[:, ::2] | numbers[:, 1::2] << 4
+    if weight.zero is None:
+        zero = None if middle else Known(numpy.zeros((columns, blocks), "uint8"))
+    else:
+        zero = weight.zero.T.astype("uint8") + numpy.uint8(middle)
+        zero = Known(numpy.ascontiguousarray(numpy.broadcast_to(zero, (columns, blocks))))
+    scale = numpy.broadcast_to(weight.scale.T, (columns, blocks))
+    return Known(numbers), Known(numpy.ascontiguousarray(scale)), zero
+
+
 def _axis_of(node: Node, x: Operand, scale: Operand) -> int:
     """The axis that the scales are given for; any, where there is one scale."""
     axis = node.integer("axis", 1)
@@ -79,6 +162,9 @@ def dequantize_linear(node: Node) -> Result:
     if block:
         axis = node.axis(node.integer("axis", 1), x.ndim)
         zero = widened(node.x(2)) if node.has(2) else None
+        few = _few(node, axis, block)
+        if few is not None:
+            return few
         if isinstance(x, Known) and isinstance(scale, Known) and (zero is None or isinstance(zero, Known)):
             for parameter in (scale, zero):
                 if parameter is not None:
@@ -89,10 +175,14 @@ def dequantize_linear(node: Node) -> Result:
         if zero is not None:
             wide = node.op("sub", wide, _blocked(node, cast(node, zero, "f32"), x, axis, block))
         return node.op("mul", cast(node, wide, dtype_text(scale)), _blocked(node, scale, x, axis, block))
+    axis = _axis_of(node, x, scale)
+    few = _few(node, axis, 0)
+    if few is not None:
+        return few
     zero = zero_point(node, 2)
-    return node.op(
-        "dequantize_linear", x, scale, None if zero is None else widened(zero), axis=_axis_of(node, x, scale)
-    )
+    made = node.op("dequantize_linear", x, scale, None if zero is None else widened(zero), axis=axis)
+    node.importer.dequantised[id(made)] = made
+    return made
 
 
 def result_dtype(node: Node, index: int) -> str:

@@ -13,7 +13,7 @@ from ...errors import InvalidArgumentError, ShapeError
 from ...sizes import broadcast_sizes, is_late, max_size, min_size, same_sizes
 from ..fold import arange, room
 from ..node import Node, numpy_of
-from ..operand import Known, Operand, Result
+from ..operand import Few, Known, Operand, Result
 from ..registry import converter
 
 
@@ -82,6 +82,8 @@ def unsqueeze(node: Node) -> Result:
 def transpose(node: Node) -> Result:
     x = node.x(0)
     dims = node.integers("perm", list(range(x.ndim))[::-1])
+    if isinstance(x, Few) and dims == [1, 0]:
+        return x.transposed()
     return x if dims == list(range(x.ndim)) else node.op("permute", x, dims)
 
 
