@@ -217,6 +217,71 @@ def test_threads_that_go_on_from_one_past(device):
     run_together(work)
 
 
+def masked(n=2, s=1, past=5, kind="bool"):
+    """A layer whose mask comes from outside and is as long as past and present together."""
+    g = pl.Graph(sizes={"n": n, "s": s, "past": past, "total": past + s})
+    x = g.input("x", ("n", "s", HEADS * WIDTH))
+    mask = g.input("mask", ("n", "total"), dtype=kind)
+    keys, values = (g.input(name, ("n", HEADS, "past", WIDTH)) for name in ("keys", "values"))
+    images, added = g.size("n"), g.size("s")
+    q, k, v = (
+        g.permute(g.reshape(part, [images, added, HEADS, WIDTH]), [0, 2, 1, 3])
+        for part in g.split(g.linear(x, WEIGHT), HEADS * WIDTH, dim=-1)
+    )
+    k, v = g.concat([keys, k], 2), g.concat([values, v], 2)
+    seen = g.reshape(mask, [images, 1, 1, g.size(mask, 1)])
+    seen = g.slice(seen, [0], [g.size(k, 2)], [3])  # all of it, as exporters write
+    if kind == "bool":
+        y = g.scaled_dot_product_attention(q, k, v, seen)
+    else:
+        scores = g.mul(g.matmul(q, k, transpose_b=True), numpy.float32(0.3))
+        hidden = g.mul(g.sub(numpy.float32(1), seen), numpy.float32(-3e4))
+        y = g.matmul(g.softmax(g.add(scores, hidden), -1), v)
+        count = g.reshape(g.sum(mask, [1]), [images, 1, 1, 1])  # zeros behind count for nothing
+        y = g.div(y, count)
+    g.output(g.reshape(g.permute(y, [0, 2, 1, 3]), [images, added, HEADS * WIDTH]), "y")
+    g.output(k, "all_keys")
+    g.output(v, "all_values")
+    return g
+
+
+@pytest.mark.parametrize("kind", ["bool", "f32"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_masks_that_are_as_long_as_past_and_present(n, kind, device):
+    plan = pl.compile(masked(kind=kind), device=device, tune="off")
+    rng = numpy.random.default_rng(n)
+    past = [values_of(n, HEADS, 3, WIDTH, seed=i) for i in range(2)]
+    given, reference = [past], [past]
+    for i in range(70):
+        at = 9 if i == 67 else -1  # an older one
+        s = 4 if i == 68 else 1
+        x, total = values_of(n, s, HEADS * WIDTH, seed=i), reference[at][0].shape[2] + s
+        mask = rng.integers(0, 2, (n, total)).astype("bool" if kind == "bool" else "f4")
+        mask[:, :1] = 1
+        y, *past = plan.run(x, mask, *given[at]) if plan.device == "cpu" else plan(x, mask, *given[at])
+        given.append(past)
+        if i % 13 == 0 or i > 59:
+            bound = masked(kind=kind).bind(n=n, s=s, past=total - s, total=total)
+            want = pl.compile(bound, device="cpu", tune="off").run(x, mask, *reference[at])
+            assert_equal([y, *past], want)
+        reference.append([array(part) for part in past])
+    sizes = plan.summary()["sizes"]
+    assert sizes["growing"] == "past"
+    assert sizes["made"] == 3  # of 64 places, of 128, and of 128 for four steps
+
+
+def test_a_mask_of_another_length_is_refused(device):
+    plan = pl.compile(masked(), device=device, tune="off")
+    x, past = values_of(2, 1, HEADS * WIDTH), [values_of(2, HEADS, 4, WIDTH)] * 2
+    for total in (3, 4):
+        with pytest.raises(pl.ShapeError, match=f"attn_mask.*{total}"):
+            plan.run(x, numpy.ones((2, total), bool), *past)
+    want = plan.run(x, numpy.ones((2, 5), bool), *past)
+    assert_equal(plan.run(x, numpy.ones((2, 6), bool), *past), want)  # the slice takes what it needs
+    assert_equal(plan.run(x, numpy.ones((2, 5), bool), *past), want)
+    assert plan.summary()["sizes"]["growing"] == "past"
+
+
 @pytest.mark.parametrize(
     ("mix", "why"),
     [

@@ -59,12 +59,53 @@ Growing Growing::of(const Graph& graph) {
   size_t named = 0;
   for (const GraphInput& input : graph.inputs())
     named += size_t(std::count(input.axes.begin(), input.axes.end(), found.axis));
-  return named == found.inputs.size() ? found : Growing();
+  if (named != found.inputs.size()) return {};
+  if (!found.inputs.empty()) found.find_follower(graph);
+  return found;
 }
 
-int64_t Growing::added(const Graph& source, std::map<std::string, int64_t> sizes) const {
-  sizes[axis] = 1;
-  const Graph bound = source.bound(sizes);
+// Sizes of a graph are often bound to each other: where it makes no sense for a longer past alone, it may for one with
+// another axis that is longer, too.
+void Growing::find_follower(const Graph& graph) {
+  const std::map<std::string, int64_t> sizes = graph.axes();
+  const auto makes_sense = [&](const std::string& other) {
+    std::map<std::string, int64_t> longer = sizes;
+    ++longer[axis];
+    if (!other.empty()) ++longer[other];
+    try {
+      graph.bound(longer);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  if (makes_sense("")) return;
+  for (const auto& [other, size] : sizes) {
+    if (other == axis || !makes_sense(other)) continue;
+    for (size_t i = 0; i < graph.inputs().size(); ++i) {
+      const std::vector<std::string>& axes = graph.inputs()[i].axes;
+      if (graph.inputs()[i].kept >= 0) continue;
+      for (size_t d = 0; d < axes.size(); ++d)
+        if (axes[d] == other) followers.push_back({i, int(d)});
+    }
+    follower = other;
+    return;
+  }
+}
+
+std::map<std::string, int64_t> Growing::at(std::map<std::string, int64_t> sizes, int64_t length) const {
+  if (!follower.empty()) {
+    int64_t& size = sizes[follower];
+    size += length - sizes[axis];
+    require(size >= 0, Code::unsupported, "growing: axis \"", follower, "\" is ", length - size,
+            " shorter than the past, which may have ", length, " places");
+  }
+  sizes[axis] = length;
+  return sizes;
+}
+
+int64_t Growing::added(const Graph& source, const std::map<std::string, int64_t>& sizes) const {
+  const Graph bound = source.bound(at(sizes, 1));
   int64_t found = -1;
   for (const GrowingInput& input : inputs) {
     const int64_t own = bound.value(bound.outputs()[input.output].value).desc.shape[input.dim] - 1;
@@ -75,12 +116,10 @@ int64_t Growing::added(const Graph& source, std::map<std::string, int64_t> sizes
   return found;
 }
 
-GrownGraph::GrownGraph(const Graph& source, const Growing& growing, std::map<std::string, int64_t> sizes, int64_t room)
+GrownGraph::GrownGraph(const Graph& source, const Growing& growing, const std::map<std::string, int64_t>& sizes,
+                       int64_t room)
     : growing_(growing), capacity_(room - growing.added(source, sizes)) {
-  const auto at = [&](int64_t length) {
-    sizes[growing.axis] = length;
-    return source.bound(sizes);
-  };
+  const auto at = [&](int64_t length) { return source.bound(growing.at(sizes, length)); };
   graph_ = at(capacity_);
   places_ = graph_;
   const Graph longer = at(capacity_ + 1), least = at(1);
@@ -145,9 +184,10 @@ void GrownGraph::append_in_place() {
 // Constants that follow from the length: noted, to become inputs.
 std::vector<ValueId> GrownGraph::find_feeds(const Graph& longer, const Graph& least) {
   std::vector<ValueId> fed;
+  const std::vector<bool> used = used_values();
   for (size_t r = 0; r < graph_.rules().size(); ++r) {
     const ValueId id = graph_.rules()[r].value;
-    if (id == kNoValue) continue;
+    if (id == kNoValue || !used[size_t(id)]) continue;
     const TensorRef& own = graph_.value(id).constant;
     if (padded(id) < 0 && same_elements(own, longer.value(id).constant) && same_elements(own, least.value(id).constant))
       continue;
@@ -157,6 +197,19 @@ std::vector<ValueId> GrownGraph::find_feeds(const Graph& longer, const Graph& le
     fed.push_back(id);
   }
   return fed;
+}
+
+// What exporters leave is in the graph until passes take it: a mask's sum where only its size counts.
+std::vector<bool> GrownGraph::used_values() const {
+  std::vector<bool> used(graph_.values().size(), false);
+  for (const GraphOutput& output : graph_.outputs()) used[size_t(output.value)] = true;
+  for (size_t n = graph_.nodes().size(); n-- > 0;) {
+    const Node& node = graph_.node(n);
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return used[size_t(id)]; })) continue;
+    for (ValueId id : node.inputs)
+      if (id != kNoValue) used[size_t(id)] = true;
+  }
+  return used;
 }
 
 void GrownGraph::check_outputs() const {

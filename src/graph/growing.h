@@ -11,6 +11,9 @@
 // sizes that differ by one are such places.  Where an op mixes them, the graph is refused, and each length has a
 // program of its own (graph/sizes.h).
 //
+// Other inputs may have to be longer where the past is, as a mask of past and present: their axes follow.  A run's are
+// copied into memory with as much room, with zeros behind.
+//
 // That memory is a kept value of the program's (KeptValue::appended), which each run is given.  Constants that follow
 // from the length, positions most often, become inputs: `feeds` gives them for a length.
 #pragma once
@@ -25,6 +28,11 @@
 
 namespace pl {
 
+struct Place {  // a dimension of an input
+  size_t input = 0;
+  int dim = 0;
+};
+
 struct GrowingInput {
   size_t input = 0, output = 0;  // indices into Graph::inputs() and outputs()
   int dim = 0;                   // along which it grows
@@ -34,21 +42,30 @@ struct GrowingInput {
 struct Growing {
   std::string axis;
   std::vector<GrowingInput> inputs;
+  std::string follower;          // an axis of others that has to be longer where the past is; empty: none has
+  std::vector<Place> followers;  // where they have it
 
   static Growing of(const Graph& graph);
+  // These sizes with a past of so many places, and what follows it.  Throws Error(unsupported) where a size that follows
+  // would be negative.
+  std::map<std::string, int64_t> at(std::map<std::string, int64_t> sizes, int64_t length) const;
   // Places that a run adds, of a graph that was not bound yet; throws as GrownGraph does.
-  int64_t added(const Graph& source, std::map<std::string, int64_t> sizes) const;
+  int64_t added(const Graph& source, const std::map<std::string, int64_t>& sizes) const;
+
+ private:
+  void find_follower(const Graph& graph);
 };
 
 class GrownGraph {
  public:
   // Of a graph that was not bound yet; `sizes` of the other axes; `room`: more than a run adds.  Throws
   // Error(unsupported) with the reason where an op mixes places, and what Graph::bound throws.
-  GrownGraph(const Graph& source, const Growing& growing, std::map<std::string, int64_t> sizes, int64_t room);
+  GrownGraph(const Graph& source, const Growing& growing, const std::map<std::string, int64_t>& sizes, int64_t room);
 
   // The program: its inputs are the source's, then the feeds, its outputs the source's.  Those that grow are kept
   // values, in the order of Growing::inputs.
   const Graph& graph() const { return graph_; }
+  int64_t capacity() const { return capacity_; }  // places of the longest past
   // For a past of so many places, on this device; none of it waits for what is queued there, but once in many lengths
   // that follow one another.  Throws Error(unsupported) for a length for which the source does not hold.
   std::vector<TensorRef> feeds(int64_t length, Device& device) const;
@@ -77,6 +94,7 @@ class GrownGraph {
   void find_changes(const Graph& longer, const Graph& least);
   std::vector<ValueId> find_feeds(const Graph& longer, const Graph& least);
   std::vector<Masked> masked_nodes(const Graph& longer, const Graph& least, const std::vector<ValueId>& fed);
+  std::vector<bool> used_values() const;  // by value: whether an output follows from it
   void check_outputs() const;
   void rewrite(const Graph& longer, const Graph& least);
   void append_in_place();

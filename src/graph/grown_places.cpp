@@ -47,6 +47,9 @@ class GrownGraph::Places {
       finite_[size_t(graph_.inputs()[input.input].value)] = true;
       joins_.insert(size_t(graph_.value(graph_.outputs()[input.output].value).node));
     }
+    for (const Place& follower : grown.growing_.followers)
+      zero_[size_t(graph_.inputs()[follower.input].value)] = finite_[size_t(graph_.inputs()[follower.input].value)] =
+          true;
   }
 
   // `follows`: the node's attributes follow from the length.
@@ -60,11 +63,13 @@ class GrownGraph::Places {
     if (joins_.count(index)) return join(call);
     if (renaming == Renaming::shape || renaming == Renaming::order) return view(call);
     if (renaming == Renaming::repeat) return repeat(call);
+    if (renaming == Renaming::part && !follows) return part(call);
     if (follows) refuse(node, "has attributes that follow from the length");
     if (is_elementwise(call.op)) return elementwise(call);
     if (is_softmax(node) && int(call.op.attributes[attr::dim]) == call.dims[0]) return softmax(call);
     if (node.schema->weighting.order == Weighting::Order::matrices) return matrix_product(call);
     if (is_attention(node)) return attention(call);
+    if (is_sum(node) && call.gives < 0 && is_zero_there(call.x())) return;  // zeros count for nothing
     if (is_look_up(node) && call.dims[0] < 0) return set(call, false, true);
     if (call.gives >= 0 && call.dims[0] >= 0 && keeps_apart(call.op, call.dims[0]) &&
         std::none_of(call.dims.begin() + 1, call.dims.end(), grows))
@@ -105,6 +110,14 @@ class GrownGraph::Places {
     if (call.node.schema->renaming == Renaming::shape &&
         (product(from, 0, dim) != product(to, 0, gives) || from[dim] != to[gives]))
       refuse(call.node, "splits or joins the dimension that grows");
+    set(call, is_zero_there(call.x()), is_finite(call.x()));
+  }
+
+  // Parts that have all places.
+  void part(const Call& call) {
+    if (call.gives < 0 || call.gives != call.dims[0]) refuse(call.node, "takes some of the places that grow");
+    const Dims &from = graph_.value(call.x()).desc.shape, &to = graph_.value(call.node.outputs[0]).desc.shape;
+    if (from[call.gives] != to[call.gives]) refuse(call.node, "takes some of the places that grow");
     set(call, is_zero_there(call.x()), is_finite(call.x()));
   }
 
@@ -191,9 +204,23 @@ class GrownGraph::Places {
 std::vector<GrownGraph::Masked> GrownGraph::masked_nodes(const Graph& longer, const Graph& least,
                                                          const std::vector<ValueId>& fed) {
   Places places(*this, fed);
+  const std::vector<bool> used = used_values();
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-    const std::string own = graph_.node(n).attributes.str();
-    places.visit(n, own != longer.node(n).attributes.str() || own != least.node(n).attributes.str());
+    const Node& node = graph_.node(n);
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return used[size_t(id)]; })) continue;
+    const int dim = node.schema->renaming == Renaming::part ? padded(node.inputs[0]) : -1;
+    const auto attributes = [&](const Graph& graph) {
+      const Node& same = graph.node(n);
+      if (dim < 0) return same.attributes.str();
+      // The end of all places follows from the length, as their number does.
+      Attributes own = graph.op(same).attributes;
+      std::vector<int64_t> ends = own[attr::ends];
+      if (ends[size_t(dim)] == graph.value(same.inputs[0]).desc.shape[dim]) ends[size_t(dim)] = 0;
+      own.set(attr::ends, ends);
+      return own.str();
+    };
+    const std::string own = attributes(graph_);
+    places.visit(n, own != attributes(longer) || own != attributes(least));
   }
   return places.masked();
 }

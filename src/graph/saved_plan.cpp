@@ -72,10 +72,11 @@ void Plan::save(const std::string& path) const {
   GraphWriter writer(*context_);
   if (sizes_) {
     header += record("named", options_text(options_));
-    const std::vector<Graph> sources = sizes_->sources();
-    for (size_t i = 0; i < sources.size(); ++i) {
-      if (i) header += record("further");
-      header += writer.write(sources[i], nullptr);
+    bool further = false;
+    for (const Graph& source : sizes_->sources()) {
+      if (further) header += record("further");
+      header += writer.write(source, nullptr);
+      further = true;
     }
   } else {
     for (DType dtype : widened_) header += record("widened", name_of(dtype));

@@ -73,7 +73,7 @@ Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
     axis_at_.push_back(-1);
     own_.push_back(-1);
   }
-  growing_ = Growing::of(plan.graph_);
+  grower_ = std::make_shared<const Grower>(Grower{Growing::of(plan.graph_), &sources_.front()});
   plan.arenas_ = std::make_shared<SharedArenas>();
 }
 
@@ -109,10 +109,27 @@ void Plan::Sizes::add(Graph source) {
   std::lock_guard<std::mutex> making(making_);
   settle_outputs(source);
   sources_.push_back(std::move(source));
-  if (sources_.size() > kMostSources) sources_.erase(sources_.begin() + 1);  // its programs stay
+  {
+    // The first graph need not be that of the runs that make something grow.
+    std::lock_guard<std::mutex> guard(lock_);
+    if (!grows_) {
+      Growing growing = Growing::of(sources_.back());
+      if (!growing.inputs.empty()) {
+        grower_ = std::make_shared<const Grower>(Grower{std::move(growing), &sources_.back()});
+        why_not_growing_.clear();
+        added_.clear();
+      }
+    }
+    if (sources_.size() > kMostSources)
+      for (auto it = std::next(sources_.begin()); it != sources_.end(); ++it)
+        if (&*it != grower_->source) {
+          sources_.erase(it);  // its programs stay
+          break;
+        }
+  }
 }
 
-std::vector<Graph> Plan::Sizes::sources() {
+std::list<Graph> Plan::Sizes::sources() {
   std::lock_guard<std::mutex> making(making_);
   return sources_;
 }
@@ -216,7 +233,7 @@ std::shared_ptr<Plan> Plan::Sizes::known_at(const Shapes& shapes) {
   return known.plan;
 }
 
-Graph Plan::Sizes::bound(const std::vector<Graph>& sources, const std::map<std::string, int64_t>& sizes) const {
+Graph Plan::Sizes::bound(const std::list<Graph>& sources, const std::map<std::string, int64_t>& sizes) const {
   std::optional<Error> problem;
   for (const Graph& source : sources) {
     try {
@@ -377,9 +394,9 @@ void Plan::Sizes::describe(Json& json) {
       .field("specialised", specialised_);
   json.field("bytes", int64_t(bytes_)).field("limit", int64_t(limit()));
   json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(sources_.size()));
-  json.field("growing", growing_.inputs.empty()    ? std::string("no input")
-                        : why_not_growing_.empty() ? growing_.axis
-                                                   : why_not_growing_)
+  json.field("growing", grower_->growing.inputs.empty() ? std::string("no input")
+                        : why_not_growing_.empty()      ? grower_->growing.axis
+                                                        : why_not_growing_)
       .end();
 }
 

@@ -49,7 +49,7 @@ class Plan::Sizes {
   void add(Graph source);
   void settle_outputs();  // has those of all graphs in the layouts that the plan's has them in
   const Graph& source() const { return sources_.front(); }  // the plan's own, as it was given
-  std::vector<Graph> sources();                             // all graphs that were given, the plan's own first
+  std::list<Graph> sources();                               // all graphs that were given, the plan's own first
   void describe(Json& json);
 
  private:
@@ -61,6 +61,10 @@ class Plan::Sizes {
     std::shared_ptr<GrownGraph> grown;  // of a program for many lengths
     bool sparing = false;               // made of kernels that were compiled already
     int runs = 0;                       // of a sparing one
+  };
+  struct Grower {  // what grows in which of the graphs
+    Growing growing;
+    const Graph* source = nullptr;
   };
   // Memory with room for `places`, of which the first `used` hold something that was given to somebody.
   struct Room {
@@ -76,7 +80,7 @@ class Plan::Sizes {
   Kept find(const Shapes& shapes);
   // Null: none is of the same class; any other will do on devices that compile, if `of_any_class`.
   std::shared_ptr<Plan> nearest(const Shapes& shapes, bool of_any_class);
-  Graph bound(const std::vector<Graph>& sources, const std::map<std::string, int64_t>& sizes) const;
+  Graph bound(const std::list<Graph>& sources, const std::map<std::string, int64_t>& sizes) const;
   std::shared_ptr<Plan> compiled(Graph graph, const Plan* guide) const;
   // Counts a run of a sparing program, and has it made anew when it is due.
   // `graph`: what it is made of.
@@ -85,15 +89,18 @@ class Plan::Sizes {
   size_t bytes_of(const Plan& plan) const;  // beside the plan's own program
   std::shared_ptr<Plan> make(Graph graph, const Shapes& shapes, std::shared_ptr<GrownGraph> grown = nullptr);
   void keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown);
-  Shapes grown_shapes(const std::vector<TensorRef>& inputs, int64_t places) const;
+  static Shapes grown_shapes(const Growing& growing, const std::vector<TensorRef>& inputs, int64_t places);
+  // What grows, if that is known to be something or not known yet; else null.
+  std::shared_ptr<const Grower> grower();
   template <class Make>
-  auto unless_refused(const Make& make) -> std::optional<decltype(make())>;
+  auto unless_refused(const Grower& grower, const std::map<std::string, int64_t>& sizes, const Make& make)
+      -> std::optional<decltype(make())>;
   // Finds out whether the graph is one for many lengths, if no run did.
   void check_growing();
   // Places that a run of these adds; nothing where the graph is none for many lengths.
-  std::optional<int64_t> added_by(const std::vector<TensorRef>& inputs);
+  std::optional<int64_t> added_by(const Grower& grower, const std::vector<TensorRef>& inputs);
   // The program for memory with such a room; null where the graph is none for many lengths.
-  Kept grown_at(const std::vector<TensorRef>& inputs, int64_t room);
+  Kept grown_at(const Grower& grower, const std::vector<TensorRef>& inputs, int64_t room);
   // How many places the memory of a past has that a run gave; 0 where it is no such memory.
   int64_t room_of(const TensorRef& past, int dim);
   // Memory for so many places, of which the first are those of `past`, and the others 0.
@@ -105,7 +112,7 @@ class Plan::Sizes {
   bool beyond_memory_limit() const;  // with lock_ held
 
   Plan& plan_;
-  std::vector<Graph> sources_;
+  std::list<Graph> sources_;       // that of `grower_` among them
   Shapes own_;                     // of the plan's own graph
   std::vector<int32_t> axis_at_;   // by place in shapes: an index into axes_, -1: the size is fixed
   std::vector<std::string> axes_;  // in the order in which inputs name them first
@@ -115,13 +122,14 @@ class Plan::Sizes {
   std::list<Kept> kept_;     // the latest used first
   size_t bytes_ = 0;
   int64_t made_ = 0, specialised_ = 0;
-  bool specialising_ = false;  // guarded by lock_
-  Growing growing_;
-  std::string why_not_growing_;          // empty: it does, as far as that is known; guarded by lock_
-  bool grows_ = false;                   // that is known; guarded by lock_
-  std::map<const Buffer*, Room> rooms_;  // guarded by lock_
-  std::map<Shapes, int64_t> added_;      // places that a run adds, by grown_shapes(inputs, 0); guarded by lock_
-  Background background_;                // makes programs anew; the last: its work uses all of the others
+  bool specialising_ = false;             // guarded by lock_
+  std::shared_ptr<const Grower> grower_;  // never null; guarded by lock_
+  std::string why_not_growing_;           // empty: it does, as far as that is known; guarded by lock_
+  bool grows_ = false;                    // that is known; guarded by lock_
+  std::map<const Buffer*, Room> rooms_;   // guarded by lock_
+  // Places that a run adds, by grown_shapes(growing, inputs, 0); guarded by lock_.
+  std::map<Shapes, int64_t> added_;
+  Background background_;  // makes programs anew; the last: its work uses all of the others
 };
 
 }  // namespace pl
