@@ -57,6 +57,13 @@ class LateGraph(Graph):
             (size.text, size.hint, size.is_natural) if isinstance(size, Size) else int(size) for size in shape
         )
 
+    def know_fixed(self, value: Value, fixed: Sequence[bool]) -> None:
+        """Of an input: which of its sizes are the same for all runs, and so integers."""
+        self._late_shapes[value._id] = tuple(
+            size if same else (f"#{value._id}.{i}", size, True)
+            for i, (size, same) in enumerate(zip(value._shape, fixed, strict=True))
+        )
+
     def require(self, condition: str) -> None:
         super().require(condition)
         self._asked_by.setdefault(_plain(condition), self.asking)

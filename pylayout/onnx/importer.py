@@ -102,7 +102,9 @@ class Importer:
                 self.graph._sizes[axis] = self._shapes[entry.name][i]
                 shape[i] = axis
         value = self.graph.input(safe_name(entry.name), shape, _graph_dtype(entry))
-        if not self._late:
+        if isinstance(self.graph, LateGraph):
+            self.graph.know_fixed(value, [isinstance(size, int) for size in shape])
+        else:
             for i, size in enumerate(shape):
                 if isinstance(size, str):
                     self.graph.require(f"#{value._id}.{i} == {self._shapes[entry.name][i]}")
@@ -316,7 +318,7 @@ def _graph_dtype(entry: Any) -> Any:
 def schema_of(domain: str, op: str, opset: int) -> Any:
     """ONNX's own description of an op in an opset; None for domains of which onnx knows nothing."""
     try:
-        return onnx.defs.get_schema(op, min(opset, 2**31 - 1), domain)  # onnx takes 32 bits, files hold 64
+        return onnx.defs.get_schema(op, max(min(opset, 2**31 - 1), -(2**31)), domain)  # 32 bits, files hold 64
     except onnx.defs.SchemaError:
         return None
 

@@ -9,6 +9,8 @@ import onnx.parser  # noqa: E402, F811
 import onnx.reference  # noqa: E402
 
 import pylayout as pl  # noqa: E402
+from pylayout.onnx.importer import Importer  # noqa: E402
+from pylayout.onnx.model import read  # noqa: E402
 
 
 def parsed(nodes, kind="float"):
@@ -108,3 +110,24 @@ def test_a_table_too_short_for_all_sizes():
     """What makes sense for none of the sizes that are tried is refused by the first error."""
     with pytest.raises(pl.InvalidArgumentError, match="index is 4 at element 4"):
         pl.compile(positions(4)[0], device="cpu", tune="off")
+
+
+def test_sizes_that_the_model_fixes_are_integers():
+    """What converters ask of them requires nothing: the graph keeps no rules for sizes that no run changes."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]>
+        agraph (float[n, 3, 8] x) => (float[n, 3, 5] y) <float[8, 5] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+        15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40}> {
+            y = MatMul(x, w)
+        }"""
+    )
+    seen = []
+
+    class Watched(Importer):
+        def _input(self, entry):
+            value = super()._input(entry)
+            seen.extend(value.shape)
+            return value
+
+    Watched(read(model), {}, {}, {}, late=True, open_size=64).run()
+    assert [type(size).__name__ for size in seen] == ["Size", "int", "int"]

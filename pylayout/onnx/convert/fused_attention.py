@@ -381,7 +381,7 @@ def group_query_attention(node: Node) -> Result:
         if places is not None and cache.total == steps:  # of a prompt the first one counts
             corner = node.op("slice", _rank(node, 9, "position_ids", 2), [0, 0], [1, 1], [0, 1])
             places = node.op("add", corner, node.op("reshape", node.arange(0, steps), [1, steps]))
-        elif places is None and isinstance(first, Value):
+        elif places is None and isinstance(first, (Known, Value)):
             places = node.op("add", node.op("reshape", first, [n, 1]), node.arange(0, steps))
         tables = [_rows(node, node.x(at), first, steps, places) for at in (7, 8)]
         interleaved = bool(node.integer("rotary_interleaved", 0))
@@ -394,7 +394,7 @@ def group_query_attention(node: Node) -> Result:
     elif window >= 0:
         raise UnsupportedError(f"attribute local_window_size is {window}, expected -1 with causal 0")
     elif not cache.full:
-        last = cache.first + steps if not isinstance(cache.first, Value) else None
+        last = cache.first + steps if not isinstance(cache.first, (Known, Value)) else None
         end = Known.of_sizes(last) if last is not None else _plus(node, _column(node, cache.first, n), steps)
         scores.seen.append(node.op("lt", node.op("reshape", node.arange(0, k.shape[2]), [1, 1, 1, k.shape[2]]), end))
     if node.has(10):
@@ -415,7 +415,7 @@ def _normed(node: Node, x: Operand, at: int, name: str) -> Operand:
 
 def _column(node: Node, first: Any, n: Any) -> Any:
     """Places of sequences so that they broadcast with scores."""
-    return node.op("reshape", first, [n, 1, 1, 1]) if isinstance(first, Value) else first
+    return node.op("reshape", first, [n, 1, 1, 1]) if isinstance(first, (Known, Value)) else first
 
 
 def _plus(node: Node, x: Operand, size: Any) -> Operand:
