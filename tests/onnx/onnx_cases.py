@@ -443,3 +443,53 @@ case("MatMulInteger", bytes_of(2, 3, 4), bytes_of(4, 5), U8(118), const=(1, 2))
 case("QLinearMatMul", bytes_of(3, 4), F(0.02), U8(118), bytes_of(4, 5, dtype=S8), F(0.03), S8(-3), F(0.1), U8(99),
      const=(1, 2, 3, 4, 5, 6, 7), wide=False)  # fmt: skip
 case("DynamicQuantizeLinear", randn(3, 4), opsets=(11,), outputs=3, wide=False)
+
+
+# ---- Fourier transforms ----
+for _parts in (1, 2):
+    for _length in (1, 2, 7, 12, 16):
+        case("DFT", randn(2, _length, 3, _parts), opsets=(17, 19))
+        case("DFT", randn(2, _length, _parts), opsets=(17,), inverse=1)
+        case("DFT", randn(2, 3, _length, _parts), opsets=(20,))
+        case("DFT", randn(3, _length, _parts), opsets=(20,), inverse=1)
+    case("DFT", randn(4, 3, 5, _parts), opsets=(17,), axis=0)
+    case("DFT", randn(4, 3, 5, _parts), opsets=(17,), axis=-2)
+    case("DFT", randn(4, 3, 5, _parts), None, ints(0), opsets=(20,), const=(2,))
+    for _length in (3, 5, 9):  # cut, whole, and filled up with zeros
+        case("DFT", randn(2, 5, 3, _parts), ints(_length), opsets=(17,), const=(1,))
+        case("DFT", randn(2, 5, 3, _parts), ints(_length), ints(1), opsets=(20,), const=(1, 2), inverse=1)
+for _length in (1, 6, 9):
+    case("DFT", randn(2, _length, 1), opsets=(17, 20), onesided=1)
+    case("DFT", randn(2, _length, 1), ints(7), opsets=(17, 20), const=(1,), onesided=1)
+for _length in (8, 9, 4, 13):
+    case("DFT", randn(2, 5, 2), ints(_length), opsets=(17, 20), const=(1,), onesided=1, inverse=1)
+case("DFT", randn(2, 5, 2), opsets=(17, 20), onesided=1, inverse=1)
+for _length in (1200, 1024, 1999, 2305):  # taken apart; the third is a prime
+    case("DFT", randn(1, _length, 1), opsets=(17,), tolerance=2e-4)
+    case("DFT", randn(1, _length, 2), opsets=(17,), tolerance=2e-4)
+case("DFT", randn(1, 2000, 1), opsets=(20,), onesided=1, tolerance=2e-4)
+case("DFT", randn(1, 1001, 2), ints(2000), opsets=(20,), const=(1,), onesided=1, inverse=1)
+case("DFT", randn(1, 1001, 2), ints(2001), opsets=(20,), const=(1,), onesided=1, inverse=1)
+
+case("STFT", randn(2, 40, 1), ints(5), None, ints(16), const=(1, 3))
+case("STFT", randn(2, 41, 1), ints(4), numpy.hanning(16).astype("float32"), ints(16), const=(1, 2, 3), onesided=0)
+case("STFT", randn(1, 41, 1), ints(4), numpy.hanning(15).astype("float32"), const=(1, 2), onesided=1)
+case("STFT", randn(1, 41, 1), ints(7), abs(randn(16)), ints(16), const=(1, 3), onesided=1)
+case("STFT", randn(1, 41, 2), ints(7), abs(randn(16)), ints(16), const=(1, 3), onesided=0)
+case("STFT", randn(1, 3000, 1), ints(160), numpy.hanning(400).astype("float32"), const=(1, 2), onesided=1)
+case("STFT", randn(1, 3000, 1), ints(300), abs(randn(1024)), const=(1, 2), onesided=1, tolerance=2e-4)
+
+for _bands, _length, _rate, _low, _high in (
+    (8, 16, 8192, 0, 4096),
+    (80, 400, 16000, 20, 7600),
+    (3, 65, 8000, 100, 900),
+):
+    case(
+        "MelWeightMatrix",
+        ints(_bands),
+        ints(_length),
+        ints(_rate),
+        numpy.float32(_low),
+        numpy.float32(_high),
+        const=range(5),
+    )
