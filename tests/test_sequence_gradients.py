@@ -154,6 +154,38 @@ def test_attention_gradients_by_differences(options: dict[str, Any], rng: np.ran
     assert abs(along - want) < 1e-4 * max(1.0, abs(want))
 
 
+@pytest.mark.parametrize("hidden", [-1e4, -1e9, -3.4e38])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_attention_where_all_keys_are_hidden_alike(
+    hidden: float, swapped: bool, device: str, rng: np.random.Generator
+) -> None:
+    """PyTorch's formula in f32: scores and mask are added, then softmax; far below 0 their sum is rounded."""
+    shape = (2, 3, 19, 16)
+    arrays = [rng.standard_normal(shape).astype("f4") for _ in range(4)]
+    mask = np.where(rng.random((2, 1, 19, 19)) < 0.4, np.float32(hidden), np.float32(0))
+    mask[:, :, 4:6] = hidden
+    graph = pl.Graph()
+    layouts = [value.transpose(0, 2, 1, 3).copy() if swapped else value for value in arrays]
+    held = [graph.parameter(name, value) for name, value in zip("qkv", layouts[:3], strict=True)]
+    values = [graph.permute(value, [0, 2, 1, 3]) if swapped else value for value in held]
+    y = graph.scaled_dot_product_attention(*values, graph.constant(mask))
+    graph.output(y, "y")
+    for gradient in graph.gradients(graph.op("sum", graph.op("mul", y, arrays[3])), held):
+        graph.output(gradient)
+    found = pl.compile(graph, tune="off", device=device).run()
+
+    q, k, v = (torch.from_numpy(value).requires_grad_() for value in arrays[:3])
+    scores = (q @ k.mT / 4 + torch.from_numpy(mask)).double()
+    wanted = torch.softmax(scores, -1) @ v.double()
+    gradients = torch.autograd.grad((wanted * torch.from_numpy(arrays[3])).sum(), [q, k, v])
+    if swapped:
+        gradients = [gradient.transpose(1, 2) for gradient in gradients]
+    # A sum near -1e4 is rounded to a multiple of 1e-3, whose half a device may add in units of ln 2.
+    atol = 1e-5 if hidden < -1e4 else 4e-3
+    for got, want in zip(found, [wanted, *gradients], strict=True):
+        np.testing.assert_allclose(np.asarray(got), want.detach().numpy(), rtol=0, atol=atol)
+
+
 SEQUENCES = [case for case in CASES if case.op.endswith("_backward") and case.op.split("_")[0] in (*ORDER, "scaled")]
 
 

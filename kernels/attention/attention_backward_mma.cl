@@ -1,14 +1,17 @@
 // Gradients of scaled dot product attention by tiles, on matrix units; neither scores nor weights are ever written.
 //
-//   s[i, j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j],   p[i, j] = exp(s[i, j] - total[i])
+//   s[i, j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
+//   p[i, j] = exp(s[i, j] - top[i]) / total[i]
 //   g[i, j] = sum over c of grad[h, i, c] * v[h, j, c],   d[i, j] = scale * p[i, j] * (g[i, j] - mean[i])
-//   total[i] = log(sum over j of exp(s[i, j])),   mean[i] = sum over j of p[i, j] * g[i, j]
+//   top[i] = max over j of s[i, j],   total[i] = sum over j of exp(s[i, j] - top[i]),
+//   mean[i] = sum over j of p[i, j] * g[i, j]
 //   dq[h, i, e] = sum over j of d[i, j] * k[h, j, e],   dk[h, j, e] = sum over i of d[i, j] * q[h, i, e],
 //   dv[h, j, c] = sum over i of p[i, j] * grad[h, i, c]
 //
-// PART names what a launch computes of these: 0 totals and means, a pair for each query in `stats`; 1 dq; 2 dk and
-// dv. Scores are computed anew by each (T. Dao, FlashAttention-2, arXiv 2307.08691), and no two work-groups add to
-// the same sum, so that results are the same bits in every run.
+// PART names what a launch computes of these: 0 top, 1 / total and mean, three of four numbers for each query in
+// `stats`, as in attention_backward_rows.cl; 1 dq; 2 dk and dv. Scores are computed anew by each (T. Dao,
+// FlashAttention-2, arXiv 2307.08691), and no two work-groups add to the same sum, so that results are the same bits in
+// every run.
 //
 // Tensors: Q, K, V, GRAD and the gradients of MATRIX_DTYPE as rows (common/rows.clh: eight dimensions, index 6 counts
 // queries or keys, 7 their columns, which lie side by side; those before name the head), any strides. MASK alike,
@@ -20,11 +23,11 @@
 // A work-group takes TILE_M rows of one head, queries or, for PART 2, keys, each warp TILE_M / WARPS_M of them, and
 // goes through the others, the columns, TILE_N at a time. Two products give s and g of a tile, in the registers in
 // which p and d are then left factors of the products that follow (attention/heads.clh). A query that sees no key has
-// total infinity, so that its weights are 0.
+// top infinity, so that its weights are 0.
 //
 // Precision as in attention_mma.cl; of 16 bits, p and d without the scale are rounded to MATRIX_DTYPE.
 #ifndef PART
-#define PART 2  // 0: totals and means; 1: dq; 2: dk and dv
+#define PART 2  // 0: stats; 1: dq; 2: dk and dv
 #endif
 #ifndef TILE_M
 #define TILE_M 32  // rows of a work-group: 32, 64, 128
@@ -91,6 +94,7 @@
 #define DV_DTYPE MATRIX_DTYPE
 #endif
 
+#define NO_QUERY (float4)(INFINITY, 0.0f, 0.0f, 0.0f)  // stats of one that sees no key
 #define W_PITCH ROW_PITCH(WIDTH)
 #define W_STEPS ROW_STEPS(WIDTH)
 #define W_BLOCKS ROW_BLOCKS(WIDTH)
@@ -117,6 +121,14 @@
         COPY_ROWS(COLUMNS_BY_VALUES(stage), V_PITCH, ROW_CHUNKS(VALUES), columns_v + at_column * columns_v_step,  \
                   columns_v_step, TILE_N, columns - at_column, VALUES)                                            \
     }
+
+// How far a score is above its row's highest: never, but beside a mask of -1e9 one that is computed in another order
+// may be rounded to the next number, 64 above.
+#if defined(MASK_DTYPE) && !MASK_IS_BOOL
+#define BELOW(score, top) ((score) > (top) ? 0.0f : (score) - (top))
+#else
+#define BELOW(score, top) ((score) - (top))
+#endif
 
 #if PAIRS
 #define store_pair_f32(at, a, b) (*(__global float2*)(at) = (float2)(a, b))
@@ -154,11 +166,11 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                             TENSOR_IN(MASK, mask),
 #endif
 #if PART == 0
-                            __global float2* restrict stats,
+                            __global float4* restrict stats,
 #elif PART == 1
-                            __global const float2* restrict stats, TENSOR_OUT(DQ, dq),
+                            __global const float4* restrict stats, TENSOR_OUT(DQ, dq),
 #else
-                            __global const float2* restrict stats, TENSOR_OUT(DK, dk), TENSOR_OUT(DV, dv),
+                            __global const float4* restrict stats, TENSOR_OUT(DK, dk), TENSOR_OUT(DV, dv),
 #endif
                             const float scale, const float factor) {
     __local uint4 tiles[LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
@@ -229,7 +241,7 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                   TILE_M, rows - first, VALUES)
 #endif
 #if PART != 2
-        // Of each row that this work-item has sums of: its total and mean, or what they are so far.
+        // Of each row that this work-item has sums of: its stats (`total`: 1 / total), or what they are so far.
         float top[MMA_ROWS][2], total[MMA_ROWS][2], mean[MMA_ROWS][2];
         ALL_ROWS(i, h) {
 #if PART == 0
@@ -237,9 +249,10 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
             total[i][h] = mean[i][h] = 0.0f;
 #else
             const idx_t query = first + MMA_ROW(i, 2 * h);
-            const float2 of_query = query < queries ? stats[q_head * queries + query] : (float2)(INFINITY, 0.0f);
-            total[i][h] = of_query.s0;
-            mean[i][h] = of_query.s1;
+            const float4 of_query = query < queries ? stats[q_head * queries + query] : NO_QUERY;
+            top[i][h] = of_query.s0;
+            total[i][h] = of_query.s1;
+            mean[i][h] = of_query.s2;
 #endif
         }
 #endif
@@ -335,19 +348,18 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
 #else
 #if PART == 1
             ALL_SUMS(i, j, MMA_COLUMNS, e) {
-                s[i][j][e] = pl_power_of_2(s[i][j][e] - total[i][e >> 1]);
+                s[i][j][e] = pl_power_of_2(BELOW(s[i][j][e], top[i][e >> 1])) * total[i][e >> 1];
                 g[i][j][e] = s[i][j][e] * (g[i][j][e] - mean[i][e >> 1]);
             }
 #else
             _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
                 _Pragma("unroll") for (int e = 0; e < 2; ++e) {
                     const idx_t query = column0 + MMA_COLUMN(j, e);
-                    const float2 of_query =
-                        query < queries ? stats[q_head * queries + query] : (float2)(INFINITY, 0.0f);
+                    const float4 of_query = query < queries ? stats[q_head * queries + query] : NO_QUERY;
                     ALL_ROWS(i, h) {
-                        const float weight = pl_power_of_2(s[i][j][2 * h + e] - of_query.s0);
+                        const float weight = pl_power_of_2(BELOW(s[i][j][2 * h + e], of_query.s0)) * of_query.s1;
                         s[i][j][2 * h + e] = weight;
-                        g[i][j][2 * h + e] = weight * (g[i][j][2 * h + e] - of_query.s1);
+                        g[i][j][2 * h + e] = weight * (g[i][j][2 * h + e] - of_query.s2);
                     }
                 }
             pl_add_weighted(tiles, all_tiles, COLUMNS_BY_VALUES(stage), P_AT, s, sum_v, MMA_COLUMNS, V_BLOCKS, V_PITCH);
@@ -366,8 +378,7 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
             const int none = total[i][h] == 0.0f;
             if (query < queries && (PL_LANE & 3) == 0)
                 stats[q_head * queries + query] =
-                    none ? (float2)(INFINITY, 0.0f)
-                         : (float2)(top[i][h] + log2(total[i][h]), mean[i][h] / total[i][h]);
+                    none ? NO_QUERY : (float4)(top[i][h], 1.0f / total[i][h], mean[i][h] / total[i][h], 0.0f);
         }
 #endif
     }

@@ -1,8 +1,10 @@
 // Gradients of scaled dot product attention, heads of any width; neither scores nor weights are ever written.
 //
-//   s[i, j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j],   p[i, j] = exp(s[i, j] - total[i])
+//   s[i, j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
+//   p[i, j] = exp(s[i, j] - top[i]) / total[i]
 //   g[i, j] = sum over c of grad[h, i, c] * v[h, j, c],   d[i, j] = scale * p[i, j] * (g[i, j] - mean[i])
-//   total[i] = log(sum over j of exp(s[i, j])),   mean[i] = sum over j of p[i, j] * g[i, j]
+//   top[i] = max over j of s[i, j],   total[i] = sum over j of exp(s[i, j] - top[i]),
+//   mean[i] = sum over j of p[i, j] * g[i, j]
 //   dq[h, i, e] = sum over j of d[i, j] * k[h, j, e],   dk[h, j, e] = sum over i of d[i, j] * q[h, i, e],
 //   dv[h, j, c] = sum over i of p[i, j] * grad[h, i, c]
 //
@@ -11,9 +13,11 @@
 // Tensors: Q, K, V, GRAD, DQ, DK and DV as rows (common/rows.clh, the last dimension last: index 6 counts queries or
 // keys), columns side by side, any other strides.  MASK alike, with strides of 0 where it is repeated.  WIDTH: columns
 // of Q and K, VALUES: of V and GRAD.
-// attention_backward_stats: a work-item finds total and mean of one query, a pair in `stats`; total is infinity where
-// the query sees no key.  attention_backward_rows: a work-item computes one row of dq.  attention_backward_columns: one
-// row of dk and of dv.  Each keeps PIECE sums at a time and computes the scores of its row anew for each piece.
+// attention_backward_stats: a work-item finds top, 1 / total and mean of one query, three of four numbers in `stats`:
+// infinity, 0 and 0 where the query sees no key.  Top and total stay apart, since a logarithm added to the scores of a
+// query all of whose keys have a mask of -1e9 would be rounded away.  attention_backward_rows: a work-item computes one
+// row of dq.  attention_backward_columns: one row of dk and of dv.  Each keeps PIECE sums at a time and computes the
+// scores of its row anew for each piece.
 #include "common/rows.clh"
 
 #ifndef PIECE
@@ -67,6 +71,13 @@
 #define WITH_MASK(x, query, key) (x)
 #endif
 
+// How far a score is above its row's highest: never, but beside a mask of -1e9 one that is computed in another order
+// may be rounded to the next number, 64 above.
+#if defined(MASK_DTYPE) && !MASK_IS_BOOL
+#define BELOW(score, top) ((score) > (top) ? 0.0f : (score) - (top))
+#else
+#define BELOW(score, top) ((score) - (top))
+#endif
 // `score`, with the mask, and its `slope` by the scaled product.
 #ifdef SOFTCAP
 #define SCORE(score, slope, q_row, k_row, query, key)                               \
@@ -118,7 +129,7 @@ static inline float pl_dot(__global const STORAGE_T(Q)* a, __global const STORAG
     const idx_t v_at = V_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
 
 __kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
-                                       MASK_ARGUMENT __global float2* restrict stats, const float scale,
+                                       MASK_ARGUMENT __global float4* restrict stats, const float scale,
                                        const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
@@ -141,11 +152,12 @@ __kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_
         total += weight;
         mean = fma(weight, grad_of, mean);
     }
-    stats[row] = total == 0.0f ? (float2)(INFINITY, 0.0f) : (float2)(top + log(total), mean / total);
+    stats[row] = total == 0.0f ? (float4)(INFINITY, 0.0f, 0.0f, 0.0f)
+                               : (float4)(top, 1.0f / total, mean / total, 0.0f);
 }
 
 __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
-                                      MASK_ARGUMENT __global const float2* restrict stats, TENSOR_OUT(DQ, dq),
+                                      MASK_ARGUMENT __global const float4* restrict stats, TENSOR_OUT(DQ, dq),
                                       const float scale, const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
@@ -153,16 +165,16 @@ __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_I
     HEAD_INDICES(head, Q_DIM(5))
     QUERY_ROWS(i5)
     KEY_ROWS(i5 / SHARED_BY)
-    const float2 of_query = stats[row];
+    const float4 of_query = stats[row];
     for (int first = 0; first < WIDTH; first += PIECE) {
         float16 sums[PIECE / 16];
         for (int e = 0; e < PIECE / 16; ++e) sums[e] = (float16)(0.0f);
         for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
             SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
-            const float weight = exp(score - of_query.s0);
+            const float weight = exp(BELOW(score, of_query.s0)) * of_query.s1;
             const float grad_of =
                 DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
-            const float of_score = weight * (grad_of - of_query.s1) * slope;
+            const float of_score = weight * (grad_of - of_query.s2) * slope;
             __global const STORAGE_T(Q)* k_row = k + (k_at + key * K_STRIDE(6));
             for (int e = 0; e < PIECE / 16; ++e)
                 if (first + e * 16 < WIDTH) sums[e] += of_score * pl_columns(k_row, first + e * 16, WIDTH);
@@ -172,7 +184,7 @@ __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_I
 }
 
 __kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
-                                         MASK_ARGUMENT __global const float2* restrict stats, TENSOR_OUT(DK, dk),
+                                         MASK_ARGUMENT __global const float4* restrict stats, TENSOR_OUT(DK, dk),
                                          TENSOR_OUT(DV, dv), const float scale, const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
@@ -186,11 +198,11 @@ __kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSO
             QUERY_ROWS(i5 * SHARED_BY + one)
             for (idx_t query = CAUSAL ? key : 0; query < queries; ++query) {
                 SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
-                const float2 of_query = stats[(head * SHARED_BY + one) * queries + query];
-                const float weight = exp(score - of_query.s0);
+                const float4 of_query = stats[(head * SHARED_BY + one) * queries + query];
+                const float weight = exp(BELOW(score, of_query.s0)) * of_query.s1;
                 const float grad_of =
                     DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
-                const float of_score = weight * (grad_of - of_query.s1) * slope;
+                const float of_score = weight * (grad_of - of_query.s2) * slope;
                 __global const STORAGE_T(Q)* q_row = q + (q_at + query * Q_STRIDE(6));
                 __global const STORAGE_T(Q)* grad_row = grad + (grad_at + query * GRAD_STRIDE(6));
                 for (int e = 0; e < PIECE / 16; ++e) {

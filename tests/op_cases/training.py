@@ -10,7 +10,7 @@ import numpy as np
 
 from .case import X4, Case, into, normal, post_ops, wrapped
 from .convolution import conv
-from .matrix import decaying, masked, scanned
+from .matrix import decaying, masked, scanned, with_lowest
 from .pooling import boxed, grid_sampled, gridded, roi_aligned
 
 CASES: list[Case] = []
@@ -70,6 +70,11 @@ def _backward_masked(mask_shape: tuple[int, ...], boolean: bool):
     return make
 
 
+def _backward_hidden_by_lowest(rng: np.random.Generator) -> list[np.ndarray | None]:
+    q, k, v, grad, mask = _backward_masked((37, 45), False)(rng)
+    return [q, k, v, grad, with_lowest(np.zeros_like(mask))]
+
+
 _SDPAB = "scaled_dot_product_attention_backward"
 add(_SDPAB, normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19), (2, 3, 37, 19)), attention_gradients)
 add(
@@ -93,6 +98,7 @@ add(
 for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 45), True), ((1, 45), True)):
     _name = f"mask {_shape} {'bool' if _boolean else 'f32'}"
     add(_SDPAB, _backward_masked(_shape, _boolean), attention_gradients, name=_name)
+add(_SDPAB, _backward_hidden_by_lowest, attention_gradients, name="hidden by the lowest number")
 
 add("conv1d_backward_weights", normal((2, 5, 17), (2, 7, 17)), conv_weights(1), kernel_size=3, padding=1)
 add("conv2d_backward_weights", normal((2, 3, 13, 12), (2, 17, 13, 12)), conv_weights(2), kernel_size=3, padding=1)

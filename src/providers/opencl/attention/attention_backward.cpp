@@ -1,4 +1,4 @@
-// scaled_dot_product_attention_backward (kernels/attention/attention_backward_*.cl): totals and means of all queries,
+// scaled_dot_product_attention_backward (kernels/attention/attention_backward_*.cl): stats of all queries,
 // then dq by queries, and dk and dv by keys.
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ struct Gradients {
     width = q[last];
     values = v[last];
   }
-  size_t stats_bytes() const { return size_t(query_heads * queries) * 2 * sizeof(float); }
+  size_t stats_bytes() const { return size_t(query_heads * queries) * 4 * sizeof(float); }
 
   // Three quarters of what the forward kernel reached on an H200 with 96 heads of 1,024 rows (docs/results/h200.md).
   double teraflops() const { return bits() == 16 ? 200 : products == 1 ? 100 : 28; }
