@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,12 +21,22 @@ from .ops import ALIASES
 from .sizes import AnySize, Size, hint_of, is_late, late_text
 from .value import Value
 
-__all__ = ["Graph", "Value"]
+__all__ = ["Graph", "Trained", "Value"]
 
 MAX_AXIS_NAME = 64
 # A value by its number and name. A graph keeps no Value, for values refer to their graph: in a circle its memory would
 # wait for the collector.
 _Known = tuple[int, str]
+
+
+class Trained(enum.IntEnum):
+    """What is known of a constant when its graph becomes one that trains (`pl_trained`)."""
+
+    BY_USE = 0
+    ALWAYS = 1
+    NEVER = 2
+    BY_ROLE = 3
+    GIVEN = 4
 
 
 class Graph:
@@ -54,6 +66,8 @@ class Graph:
         self._outputs: dict[str, _Known] = {}
         self.rewrites: dict[str, int] = {}  # by pass, of a graph made by simplify()
         self._required: set[str] = set()
+        self._trained: dict[int, Trained] = {}  # of constants, by value; of others nothing is known
+        self._trained_else: Trained | None = None  # what the constants are that are made now
 
     def __del__(self, release: Any = lib.pl_graph_release) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -181,6 +195,7 @@ class Graph:
     def _late_constant(self, text: str, dtype: Any) -> Value:
         out = ffi.new("pl_value *")
         check(lib.pl_graph_sizes(self._handle, ffi.NULL, dtype_of(dtype).code, text.encode(), out))
+        self._note(out[0])
         return self._value(out[0], f"sizes{out[0]}")
 
     def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Value:
@@ -192,10 +207,15 @@ class Graph:
         out = ffi.new("pl_value *")
         label = ffi.NULL if name is None else _text(name, "constant's name")
         check(lib.pl_graph_constant(self._handle, label, tensor._handle, out))
+        self._note(out[0])
         made = (out[0], name or f"constant{out[0]}")
         if dtype is None and not isinstance(value, (int, float)):
             self._constants[id(value)] = (value, made)
         return Value(self, *made)
+
+    def _note(self, constant: int) -> None:
+        if self._trained_else is not None:
+            self._trained[constant] = self._trained_else
 
     def parameter(self, name: str, value: Any, dtype: Any = None) -> Value:
         """Add a parameter: a state that gradients are taken of. `value` is what it begins with."""
@@ -301,6 +321,7 @@ class Graph:
             if status:
                 take_back(key)
                 check(status)
+            self._note(out[0])
             known = self._constants[id(array)] = (array, (out[0], name or f"constant{out[0]}"))
         return self._value(*known[1])
 
@@ -405,7 +426,7 @@ class Graph:
         text = " ".join(f"{axis}={int(size)}" for axis, size in sizes.items()).encode()
         out = ffi.new("pl_graph *")
         check(lib.pl_graph_bind(self._handle, text, out))
-        return Graph._adopt(out[0], {**self._sizes, **sizes})
+        return Graph._adopt(out[0], {**self._sizes, **sizes}, self)
 
     def simplify(self, without: Sequence[str] = ()) -> Graph:
         """The same program, for the sizes it has now, after the passes that every plan begins with, but those named.
@@ -421,16 +442,24 @@ class Graph:
         """
         out, text = ffi.new("pl_graph *"), ffi.new("char **")
         check(lib.pl_graph_simplify(self._handle, _text(",".join(without), "without"), out, text))
-        made = Graph._adopt(out[0], dict(self._sizes))
+        made = Graph._adopt(out[0], dict(self._sizes), self)
         made.rewrites = {report["name"]: report["rewrites"] for report in take_json(text)}
         return made
 
-    def trainable(self, momentum: float = 0.1) -> Graph:
+    def trainable(
+        self, momentum: float = 0.1, parameters: Sequence[str] | Callable[[str], bool] | None = None
+    ) -> Graph:
         """The same program for training: weights become parameters, and batch norms take the statistics of the batch.
 
-        Weights are the constants that ops call so (`weight`, `bias`, ...), and those of more than one element that
-        matrix products, sums, products, quotients and look-ups take. Running statistics of batch norms become states
-        that follow the batch's by `momentum`, as in PyTorch.
+        Args:
+            momentum: running statistics of batch norms become states that follow the batch's by it, as in PyTorch.
+            parameters: which constants become parameters, by name: a list of names and patterns ("head.*"), or a
+                function that says so of a name. Default: those that are weights by their use, and, of a model from a
+                file, by what the file says of them (docs/howto/train.md).
+
+        Weights by use are the constants that ops call so (`weight`, `bias`, ...), and those of more than one element
+        that matrix products, sums, products, quotients and look-ups take. What is used several times is one parameter.
+        Raises InvalidArgumentError for a name that no constant of floats has.
 
         >>> import numpy, pylayout as pl
         >>> g = pl.Graph()
@@ -440,19 +469,45 @@ class Graph:
         >>> list(t.parameters), t.outputs["y"].shape
         (['w'], (2, 4))
         """
+        known = self._trained if parameters is None else self._chosen(parameters)
         out = ffi.new("pl_graph *")
-        check(lib.pl_graph_trainable(self._handle, momentum, out))
+        kinds = ffi.new("pl_trained[]", [int(kind) for kind in known.values()] or 1)
+        check(lib.pl_graph_trainable(self._handle, momentum, list(known) or ffi.NULL, kinds, len(known), out))
         return Graph._adopt(out[0], dict(self._sizes))
 
+    def _chosen(self, parameters: Sequence[str] | Callable[[str], bool]) -> dict[int, Trained]:
+        """What becomes of each constant where a user says which are parameters."""
+        floats = ("f32", "f16", "bf16", "f64")
+        names = {item["name"]: item["id"] for item in self.describe()["constants"] if item["dtype"] in floats}
+        if callable(parameters):
+            chosen = {name for name in names if parameters(name)}
+        else:
+            if isinstance(parameters, str):
+                raise ArgumentTypeError(f"graph: parameters is {parameters!r}, expected a list of names or a function")
+            chosen = set()
+            for wanted in parameters:
+                found = [wanted] if wanted in names else fnmatch.filter(names, wanted)
+                if not found:
+                    hint = did_you_mean(wanted, list(names)) or f"it has {', '.join(list(names)[:20]) or 'none'}"
+                    raise InvalidArgumentError(f"graph: no constant of floats is called {wanted!r}; {hint}")
+                chosen.update(found)
+        return {at: Trained.ALWAYS if name in chosen else Trained.NEVER for name, at in names.items()}
+
     @staticmethod
-    def _adopt(handle: Any, sizes: dict[str, int]) -> Graph:
+    def _adopt(handle: Any, sizes: dict[str, int], origin: Graph | None = None) -> Graph:
         made = Graph.__new__(Graph)
         made._handle = handle
         made._sizes = sizes
         made._constants = {}
         made.rewrites = {}
         made._required = set()
+        made._trained = {}
+        made._trained_else = None
         description = made.describe()
+        if origin is not None and origin._trained:  # constants keep their names; others are what passes made
+            known = {item["name"]: origin._trained.get(item["id"]) for item in origin.describe()["constants"]}
+            kinds = {item["id"]: known.get(item["name"], Trained.BY_ROLE) for item in description["constants"]}
+            made._trained = {at: kind for at, kind in kinds.items() if kind is not None}
         states = [v for v in description["states"] if v["parameter"]]
         made._parameters = {v["name"]: (v["id"], v["name"]) for v in states}
         made._inputs = {v["name"]: (v["id"], v["name"]) for v in description["inputs"]}

@@ -389,9 +389,19 @@ PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_valu
  * a row (2000 is usual), which the state "loss_scale/good_steps" counts, double it.  Nothing is read back for that. */
 PL_API pl_status pl_graph_scaled_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
                                            double initial, int64_t interval, pl_value* gradients, pl_value* grad_scale);
+/* What is known of a constant when its graph is made one that trains. */
+typedef enum pl_trained {
+  PL_TRAINED_BY_USE = 0,  /* nothing: a weight where ops call it so, in products, sums, quotients and look-ups */
+  PL_TRAINED_ALWAYS = 1,  /* a parameter */
+  PL_TRAINED_NEVER = 2,   /* a table, or a number of the formula */
+  PL_TRAINED_BY_ROLE = 3, /* made of weights or of tables: a weight where only weights are */
+  PL_TRAINED_GIVEN = 4    /* something that the model brings along: a weight wherever data meet it */
+} pl_trained;
 /* The same program for training: weights become parameters, and batch norms take the statistics of the batch, which
- * their running ones, as states, follow by `momentum` (0.1 is usual). */
-PL_API pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* trainable);
+ * their running ones, as states, follow by `momentum` (0.1 is usual).  kinds[i] is what is known of constants[i], of
+ * `count` (0: of none, and both may be NULL); of others nothing is. */
+PL_API pl_status pl_graph_trainable(pl_graph graph, double momentum, const pl_value* constants, const pl_trained* kinds,
+                                    size_t count, pl_graph* trainable);
 /* The same with attributes that follow from sizes, so that the graph may be bound to others: attribute text whose
  * numbers are expressions without spaces, "shape=[n,s,12,64] start=#7.1-1".  In expressions stand numbers, names of
  * axes (letters, digits, _), #V.D for dimension D of value V, + - * / % (rounding down), brackets, min(a,b), max(a,b)

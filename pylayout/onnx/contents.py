@@ -13,6 +13,7 @@ from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from .operand import Known
 from .registry import FIRST_OPSET, LAST_OPSET
 from .tensors import ExternalData, array_of, checked_sizes, dtype_name, numpy_dtype
+from .weights import Weights, joined_uses, scope_of, turned_copies
 
 __all__ = ["Contents", "Input", "array_type", "check_texts", "domain_of", "initialisers_of", "opsets_of"]
 
@@ -53,6 +54,10 @@ class Contents:
         self.loaded_bytes = 0  # of the weights that were asked for so far
         self._known: dict[int, Known] = {}  # by identity of the TensorProto, all of which `proto` keeps alive
         self.initialisers = initialisers_of(proto.graph)
+        self.weights = Weights(proto)
+        self._joined = joined_uses(proto.graph)
+        self._apart: dict[tuple[str, str], Known] = {}  # by initialiser and module
+        self._turned = turned_copies(self.initialisers, self.weights)
         self.inputs = self._inputs()
         self.outputs = [value.name for value in proto.graph.output]
         if len(set(self.outputs)) != len(self.outputs):
@@ -88,8 +93,40 @@ class Contents:
         """An initialiser; one object for all graphs that are made from this model."""
         found = self._known.get(id(tensor))
         if found is None:
-            found = self._known[id(tensor)] = Known(self.array(tensor, f"initialiser {tensor.name!r}"), tensor.name)
+            array = self.array(tensor, f"initialiser {tensor.name!r}")
+            found = Known(array, tensor.name, trained=self.weights.of(tensor))
+            if tensor is self.initialisers.get(tensor.name):
+                found = self._turned_back(found)
+            self._known[id(tensor)] = found
         return found
+
+    def of_module(self, known: Known, node: Any) -> Known:
+        """The initialiser that a node reads: where all elements are alike, one for each module that does.
+
+        Of others it is one tensor used twice, as the tables of tied embeddings are.
+        """
+        if known.name not in self._joined or known.made is not None or not known.may_be_trained:
+            return known
+        scope, (owner, _, last) = scope_of(node), known.name.rpartition(".")
+        owners = self._joined[known.name]
+        if scope == (owner if owner in owners else min(owners)) or not _is_alike(known.array):
+            return known
+        key = (known.name, scope)
+        if key not in self._apart:
+            self._apart[key] = Known(known.array.copy(), f"{scope}.{last}", trained=known.trained)
+        return self._apart[key]
+
+    def _turned_back(self, known: Known) -> Known:
+        """A matrix that an exporter made, as the weight of the file that it is a turned copy of: one parameter.
+
+        Exporters turn the weights of linear layers, those of embeddings too, whose tables stay in the file as well.
+        """
+        for tensor in self._turned.get(known.name, ()):
+            own = self.known(tensor)
+            array = own.array
+            if (array[:, 0] == known.array[0]).all() and (known.array == array.T).all() and not _is_alike(array):
+                return Known(array.T, known.name, made=("permute", (own, [1, 0]), {}))
+        return known
 
     def is_open(self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], fixed: Mapping[str, Any]) -> bool:
         """Whether some axis other than a first one has no size."""
@@ -136,6 +173,11 @@ class Contents:
             found = [_bound_size(entry, i, bound, open_size) for i in range(len(entry.dims))]
             result[entry.name], _ = checked_sizes(found, what)
         return result
+
+
+def _is_alike(array: Any) -> bool:
+    """Whether all elements are the same: two such tensors may be equal by chance."""
+    return array.size > 0 and bool((array == array.reshape(-1)[0]).all())
 
 
 def _check_given(entry: Input, shape: tuple[int, ...], bound: dict[str, int]) -> None:

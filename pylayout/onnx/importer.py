@@ -11,7 +11,7 @@ import onnx
 
 from ..dtypes import dtype_of
 from ..errors import Error, InternalError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from ..graph import MAX_AXIS_NAME, Graph
+from ..graph import MAX_AXIS_NAME, Graph, Trained
 from ..late import LateGraph
 from ..value import Value
 from .contents import Contents, array_type, check_texts, domain_of, initialisers_of, opsets_of
@@ -50,6 +50,7 @@ class Importer:
         self.model = model
         self._late = late
         self.graph = LateGraph() if late else Graph()
+        self.graph._trained_else = Trained.NEVER  # constants that are none of the file's are of its formulas
         self._ops = 0
         self._depth = 0
         self._spent = 0
@@ -90,6 +91,7 @@ class Importer:
             self._output(name, operand)
         if isinstance(self.graph, LateGraph):
             self.graph.is_building = False
+        self.graph._trained_else = None
         return self.graph
 
     def _input(self, entry: Any) -> Value:

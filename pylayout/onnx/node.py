@@ -40,6 +40,7 @@ class Node:
         self.opset = opset
         self.name = safe_name(proto.name) or safe_name(f"{proto.op_type}_{proto.output[0] if proto.output else ''}")
         self.inputs: list[Operand | None] = [scope.find(name) if name else None for name in proto.input]
+        self.inputs = [importer.model.of_module(x, proto) if isinstance(x, Known) else x for x in self.inputs]
         self.attributes: dict[str, Any] = {}
         for attribute in proto.attribute:
             resolved = scope.attribute(attribute)
@@ -191,6 +192,9 @@ class Node:
         if name in FOLDS and operands and not changes and all(isinstance(a, Known) for a in operands):
             result = FOLDS[name](*_each(arguments, _array), **_each_of(keywords, _array))
             self.importer.spend(result)
+            if is_float(Known(result)) and any(a.may_be_trained and is_float(a) for a in operands):
+                self.importer.count_ops()
+                return Known(result, made=(name, arguments, keywords))
             return Known(result)
         if name not in schemas():
             raise UnsupportedError(f"needs the op {name}, which this version of pylayout has not")
@@ -201,11 +205,16 @@ class Node:
             if isinstance(operand, Value):
                 return operand
             known = _known(operand)
-            if known.tensor is None and known.sizes is None and not known.array.flags.c_contiguous:
+            if (
+                known.made is None
+                and known.tensor is None
+                and known.sizes is None
+                and not known.array.flags.c_contiguous
+            ):
                 room(known.shape, known.array.dtype, "constant")
                 copy = numpy.ascontiguousarray(known.array)
                 self.importer.spend(copy)
-                known = Known(copy, known.name)
+                known = Known(copy, known.name, trained=known.trained)
             return known.value(graph)
 
         return graph.op(name, *_each(arguments, value), name=self.name, **_each_of(keywords, value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, TypeAlias
 
 import numpy
@@ -9,12 +10,15 @@ import numpy
 from ..arrays import as_input
 from ..dtypes import dtype_of
 from ..errors import UnsupportedError
-from ..graph import Graph
+from ..graph import Graph, Trained
 from ..sizes import Size, hint_of
 from ..tensor import Tensor
 from ..value import Value
 
 __all__ = ["Few", "Known", "Operand", "Result", "safe_name"]
+
+# Ops on weights one after the other; what comes of more is a constant.
+MAX_MADE = 50
 
 
 def safe_name(name: str) -> str:
@@ -27,15 +31,35 @@ class Known:
 
     Elements that follow from sizes are in `sizes`, an array of objects: integers and `Size`s. To ask for them as
     `array` makes the graph hold only for sizes for which they are the same.
+
+    `trained` says what becomes of an initialiser when the graph is trained. What ops make of one that may be a
+    parameter has its elements here too, for whom needs to know them, but is these ops in the graph, `made`: name,
+    arguments and keywords. Plans compute them once; a graph that trains derives through them.
     """
 
-    __slots__ = ("_array", "name", "sizes", "tensor")
+    __slots__ = ("_array", "_depth", "_place", "made", "name", "sizes", "tensor", "trained")
 
-    def __init__(self, array: Any, name: str = "", sizes: Any = None) -> None:
+    def __init__(
+        self,
+        array: Any,
+        name: str = "",
+        sizes: Any = None,
+        trained: Trained = Trained.NEVER,
+        made: tuple[str, Any, Any] | None = None,
+    ) -> None:
         self._array = array
         self.name = name
         self.sizes = sizes
         self.tensor: Tensor | None = None
+        self.trained = trained
+        parts = [] if made is None else [part for part in parts_of(made) if isinstance(part, Known)]
+        self._depth = 1 + max((part._depth for part in parts), default=-1)
+        self.made = made if self._depth <= MAX_MADE else None
+        self._place: tuple[Any, int, str] | None = None  # of what is made: the graph, and the value there
+
+    @property
+    def may_be_trained(self) -> bool:
+        return self.made is not None or self.trained is not Trained.NEVER
 
     @staticmethod
     def of_sizes(sizes: Any, dtype: Any = "int64") -> Known:
@@ -80,6 +104,34 @@ class Known:
             late = graph.sizes_constant(flat if self.ndim else flat[0], self.dtype)
             made: Value = late if self.ndim < 2 else graph.op("reshape", late, list(self.shape))
             return made
+        if self.made is not None:
+            return self._value_made(graph)
+        made = self._constant(graph)
+        graph._trained[made._id] = self.trained
+        return made
+
+    def _value_made(self, graph: Graph) -> Value:
+        """The result of the ops that make it."""
+        assert self.made is not None
+        if self._place is not None and self._place[0]() is graph:
+            return graph._value(*self._place[1:])
+        op, arguments, keywords = self.made
+
+        def value(given: Any) -> Any:
+            if isinstance(given, (list, tuple)):
+                return [value(one) for one in given]
+            if isinstance(given, numpy.ndarray):
+                given = Known(given)
+            if isinstance(given, numpy.dtype):
+                return dtype_of(given).name
+            return given.value(graph) if isinstance(given, Known) else given
+
+        given_by_name = {key: value(given) for key, given in keywords.items()}
+        made: Value = graph.op(op, *map(value, arguments), name=safe_name(self.name) or None, **given_by_name)
+        self._place = (weakref.ref(graph), made._id, made.name)
+        return made
+
+    def _constant(self, graph: Graph) -> Value:
         if self.tensor is None:
             what = f'constant "{self.name}"' if self.name else "a constant"
             try:
@@ -147,6 +199,12 @@ class Few(Known):
             self.turned = Few(self.q.T, self.scale.T, zero, 1 - self.axis, self.block, self.bits)
             self.turned.turned = self
         return self.turned
+
+
+def parts_of(made: tuple[str, Any, Any]) -> list[Any]:
+    """The arguments of an op, those in lists too."""
+    given = [*made[1], *made[2].values()]
+    return [one for each in given for one in (each if isinstance(each, (list, tuple)) else (each,))]
 
 
 Operand: TypeAlias = Known | Value

@@ -175,14 +175,25 @@ pl_status pl_graph_scaled_gradients(pl_graph graph, pl_value loss, const pl_valu
   });
 }
 
-pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* made) {
+pl_status pl_graph_trainable(pl_graph graph, double momentum, const pl_value* constants, const pl_trained* kinds,
+                             size_t count, pl_graph* made) {
   return guarded([&] {
     const char* function = "pl_graph_trainable";
     Locked locked(graph, function);
     require_pointer(made, function, "trainable");
     require(momentum >= 0 && momentum <= 1, Code::invalid_argument, function, ": momentum is ", momentum,
             ", expected 0 to 1");
-    *made = new_graph(trainable(locked.graph, momentum, *locked.entry.context), locked.entry.context);
+    require(count == 0 || (constants && kinds), Code::invalid_argument, function, ": constants or kinds is NULL");
+    std::vector<Trained> known(count ? locked.graph.values().size() : 0, Trained::by_use);
+    for (size_t i = 0; i < count; ++i) {
+      require(constants[i] >= 0 && size_t(constants[i]) < known.size() && locked.graph.is_constant(constants[i]),
+              Code::invalid_argument, function, ": constants[", i, "] is ", constants[i],
+              ", expected a constant of the graph");
+      require(kinds[i] >= PL_TRAINED_BY_USE && kinds[i] <= PL_TRAINED_GIVEN, Code::invalid_argument, function,
+              ": kinds[", i, "] is ", int(kinds[i]), ", expected a pl_trained");
+      known[size_t(constants[i])] = Trained(kinds[i]);
+    }
+    *made = new_graph(trainable(locked.graph, momentum, known, *locked.entry.context), locked.entry.context);
   });
 }
 

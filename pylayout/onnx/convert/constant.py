@@ -23,10 +23,12 @@ def identity(node: Node) -> Result:
     fresh norms, the other is a tensor of its own, which may become another parameter; else one tensor is used twice.
     """
     x = node.x(0)
-    if isinstance(x, Known) and x.name and x.sizes is None and x.array.size > 1:
+    may_be_weight = isinstance(x, Known) and x.made is None and x.may_be_trained and x.array.size > 0
+    if isinstance(x, Known) and may_be_weight:
         first, *_, last = x.array.reshape(-1)[[0, 1, -1]]
         if first == last and bool((x.array == first).all()):
-            return Known(x.array.copy(), node.proto.output[0])  # constants over the same memory are one
+            # constants over the same memory are one
+            return Known(x.array.copy(), node.proto.output[0], trained=x.trained)
     return x
 
 

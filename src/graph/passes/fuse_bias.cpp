@@ -11,16 +11,22 @@ namespace {
 // matmul(a, matrix) is linear with the matrix turned, of constant matrices or of parameters.
 void as_linear(Rewriter& rewriter, size_t index, bool of_parameters) {
   const Node& node = rewriter.node(index);
-  const ValueId b = rewriter.input(node, 1);
+  ValueId b = rewriter.input(node, 1);
+  const Op op = rewriter.op(index);
+  bool transposed = op.attributes[attr::transpose_b];
+  if (of_parameters && made_by(rewriter, b, is_permute) && rewriter.shape(b).size() == 2) {
+    const size_t turn = size_t(rewriter.maker(b));
+    if (rewriter.op(turn).attributes[attr::dims][0] != 0) transposed = !transposed;
+    b = rewriter.input(rewriter.node(turn), 0);
+  }
   const bool takes =
       of_parameters ? rewriter.is_parameter(b) && rewriter.shape(node.outputs[0]).size() >= 2 : rewriter.is_constant(b);
   if (!takes || rewriter.shape(b).size() != 2) return;
-  const Op op = rewriter.op(index);
   if (op.attributes[attr::transpose_a]) return;
   Attributes attributes;
   set_post_ops(attributes, rewriter.post_ops(index));
   std::vector<ValueId> inputs = rewriter.inputs(node);
-  if (!op.attributes[attr::transpose_b]) inputs[kWeight] = turned_matrix(rewriter, index, b);
+  inputs[kWeight] = transposed ? b : turned_matrix(rewriter, index, b);
   rewriter.rewrite(index, "linear", attributes, inputs);
 }
 
