@@ -1,5 +1,6 @@
 /* A scale of the loss through the C ABI: a run whose gradients are not finite changes nothing but the scale. */
 #include <math.h>
+#include <string.h>
 
 #include "abi.h"
 
@@ -84,5 +85,51 @@ TEST("scale") {
   CHECK_EQUAL(state_of(plan, "loss_scale/good_steps"), 0.0f);
   OK(pl_tensor_release(tensor));
   OK(pl_plan_release(plan));
+  OK(pl_context_release(context));
+}
+
+/* Constants of which nothing is known are weights by their use; others as is said of them. */
+TEST("trainable") {
+  const float numbers[2] = {2, 3};
+  pl_context context = make_context();
+  pl_graph graph, made;
+  pl_value x, weight, table, inputs[2], product, known[2];
+  pl_trained kinds[2] = {PL_TRAINED_ALWAYS, PL_TRAINED_NEVER};
+  const int64_t shape[1] = {2};
+  pl_tensor tensor;
+  char* text = NULL;
+  OK(pl_graph_create(context, &graph));
+  OK(pl_graph_input(graph, "x", PL_F32, 1, shape, NULL, NULL, &x));
+  tensor = make_tensor(context, 1, shape, NULL, numbers, 2);
+  OK(pl_graph_constant(graph, "w", tensor, &weight));
+  OK(pl_graph_constant(graph, "table", tensor, &table));
+  OK(pl_tensor_release(tensor));
+  inputs[0] = x, inputs[1] = weight;
+  OK(pl_graph_op(graph, "mul", NULL, inputs, 2, NULL, &product, NULL));
+  inputs[0] = product, inputs[1] = table;
+  OK(pl_graph_op(graph, "mul", NULL, inputs, 2, NULL, &product, NULL));
+  OK(pl_graph_output(graph, product, "y", NULL));
+
+  OK(pl_graph_trainable(graph, 0.1, NULL, NULL, 0, &made));
+  OK(pl_graph_describe(made, "text", &text));
+  CHECK(strstr(text, "parameter w:") && strstr(text, "parameter table:"));
+  pl_string_free(text);
+  OK(pl_graph_release(made));
+
+  known[0] = weight, known[1] = table;
+  OK(pl_graph_trainable(graph, 0.1, known, kinds, 2, &made));
+  OK(pl_graph_describe(made, "text", &text));
+  CHECK(strstr(text, "parameter w:") && !strstr(text, "parameter table:"));
+  pl_string_free(text);
+  OK(pl_graph_release(made));
+
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "constants or kinds is NULL", pl_graph_trainable(graph, 0.1, known, NULL, 2, &made));
+  known[1] = x;
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "expected a constant of the graph",
+        pl_graph_trainable(graph, 0.1, known, kinds, 2, &made));
+  known[1] = table, kinds[1] = (pl_trained)9;
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "kinds[1] is 9, expected a pl_trained",
+        pl_graph_trainable(graph, 0.1, known, kinds, 2, &made));
+  OK(pl_graph_release(graph));
   OK(pl_context_release(context));
 }

@@ -140,6 +140,33 @@ TEST("attention") {
   };
   CHECK(ran("attention_backward_mma"));
 }
+// Scores beside a mask of -1e9 are rounded away: a query whose keys all have it counts them alike, as one of zeros does.
+TEST("attention_hidden_keys") {
+  std::vector<Input> zeros;
+  for (const Dims& shape : {Dims{2, 33, 8}, Dims{2, 23, 8}, Dims{2, 23, 8}, Dims{2, 33, 8}, Dims{33, 23}})
+    zeros.push_back(random_input(DType::f32, shape, -1, 1));
+  std::fill_n(zeros[4].values.begin(), 2 * 23, 0.0);
+  std::vector<Input> hidden = zeros;
+  for (size_t head = 0; head < 2; ++head) std::fill_n(zeros[0].values.begin() + head * 33 * 8, 2 * 8, 0.0);
+  std::map<std::string, std::vector<Values>> wanted;
+  run_all_opencl(
+      "scaled_dot_product_attention_backward", "", zeros,
+      [&](const Op&, const std::vector<Values>& results, const std::string& what) { wanted[what] = results; });
+  CHECK(!wanted.empty());
+  for (double by : {-1e9, -3.4e38}) {
+    std::fill_n(hidden[4].values.begin(), 2 * 23, by);
+    run_all_opencl("scaled_dot_product_attention_backward", "", hidden,
+                   [&](const Op&, const std::vector<Values>& results, const std::string& what) {
+                     for (size_t k : {0, 2})  // by keys the queries themselves count
+                       for (size_t i = 0; i < results[k].size(); ++i) {
+                         if (std::fabs(results[k][i] - wanted[what][k][i]) < 1e-4) continue;
+                         std::fprintf(stderr, "%s, %g: result %zu, element %zu is %g, expected %g\n", what.c_str(), by,
+                                      k, i, results[k][i], wanted[what][k][i]);
+                         end_test();
+                       }
+                   });
+  }
+}
 TEST("recurrent") {
   const int64_t steps = 5, batch = 3, features = 7, hidden = 37;  // units that the work-items share unevenly
   const Dims x{steps, batch, features}, lengths{batch};
