@@ -349,7 +349,8 @@ std::vector<External> Plan::place_inputs(const States& states, const std::vector
     require(tensor != nullptr, Code::invalid_argument, "plan: input \"", value.name, "\" is missing");
     const TensorDesc& desc = tensor->desc();
     require(desc.shape == value.desc.shape, Code::shape, "plan: input \"", value.name, "\" has shape ", desc.shape,
-            ", expected ", value.desc.shape);
+            ", expected ", value.desc.shape,
+            graph_.kept().empty() ? "" : "; a plan that keeps states is for the sizes that it was made for");
     require(desc.dtype == value.desc.dtype, Code::invalid_argument, "plan: input \"", value.name, "\" is ",
             name_of(desc.dtype), ", expected ", name_of(value.desc.dtype));
     if (&tensor->device() != home_ || !same_memory(desc, value.desc))
