@@ -37,6 +37,8 @@ class Known:
     arguments and keywords. Plans compute them once; a graph that trains derives through them.
     """
 
+    _depth: int
+
     __slots__ = ("_array", "_depth", "_place", "made", "name", "sizes", "tensor", "trained")
 
     def __init__(
@@ -114,7 +116,8 @@ class Known:
         """The result of the ops that make it."""
         assert self.made is not None
         if self._place is not None and self._place[0]() is graph:
-            return graph._value(*self._place[1:])
+            known: Value = graph._value(*self._place[1:])
+            return known
         op, arguments, keywords = self.made
 
         def value(given: Any) -> Any:
