@@ -73,6 +73,7 @@ class Plan::Compiler {
     std::unique_ptr<Program> program;
     int rounds = 0;              // of those run at present
     bool uniform = false;        // one layout throughout
+    bool untuned = false;        // by estimates: what there would be if nothing had been measured
     bool steady() const;         // its times agree
     bool reliable() const;       // enough and undisturbed enough to be judged by
     size_t conversions() const;  // how many steps are no ops

@@ -229,7 +229,7 @@ void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned
   const double noise = host ? kNoise : 0;
   add_contestant(variant, list, "auto", settle(variant, variant.nodes, true, noise));
   if (tuning_ != Tuning::off) {
-    if (untuned) add_contestant(variant, list, "untuned", std::move(*untuned));
+    if (untuned && add_contestant(variant, list, "untuned", std::move(*untuned))) list.back().untuned = true;
     for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"})
       if (elapsed() < stop_) add_uniform(variant, list, layout);
     const auto since = Load::Clock::now();
@@ -247,11 +247,12 @@ void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned
       run_rounds(variant, list);
     }
   }
-  // Where the machine was so busy that the clock says nothing, costs decide.
+  // Where the machine was so busy, or the time so short, that the clock does not tell many programs apart, costs decide.
+  // But costs are of ops alone, and a program that they prefer may be slower than one made by estimates.
   size_t best = winner_of(list);
   if (host && tuning_ != Tuning::off && !list[best].reliable()) {
     disturbed_ = disturbed_ || !list[best].steady();
-    best = 0;
+    best = list.size() > 1 && list[1].untuned && seems_faster(list[1], list[0]) ? 1 : 0;
   }
   // The rest's programs do a part of the batch only: they would seem fast.
   const double times = plan_.rounds_of(variant);

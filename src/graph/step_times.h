@@ -54,4 +54,22 @@ struct StepTimes {
   }
 };
 
+// Whether a program's steps take less than another one's, where neither was run often enough, or left alone enough, for
+// ms() to say so: by the least of as many runs of each, which other programs disturb less than anything else that is
+// known.  False where either did not run.
+inline bool seems_faster(const StepTimes& its, const StepTimes& others) {
+  const size_t runs = std::min(its.totals.size(), others.totals.size());
+  if (!runs) return false;
+  const auto first = [runs](const StepTimes& times) {
+    StepTimes few;
+    for (size_t run = 0; run < runs; ++run) {
+      std::vector<double> step_ms;
+      for (const auto& step : times.samples) step_ms.push_back(step[run]);
+      few.add(times.totals[run], step_ms);
+    }
+    return few.least();
+  };
+  return first(its) < first(others);
+}
+
 }  // namespace pl

@@ -10,6 +10,7 @@
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
 #include "graph/plan.h"
+#include "graph/step_times.h"
 #include "graph_testing.h"
 
 using namespace pl;
@@ -37,6 +38,15 @@ Schema make_either() {
 }
 PL_REGISTER_OP(make_either);
 
+// The same by "even", which promises more, of four milliseconds, and by "moody": of one where the same op ran before, of
+// ten where another one did.
+Schema make_moody() {
+  Schema schema = make_work();
+  schema.name = schema.kind = "test_moody";
+  return schema;
+}
+PL_REGISTER_OP(make_moody);
+
 class WorkKernel : public Kernel {
  public:
   explicit WorkKernel(std::chrono::microseconds time) : time_(time) {}
@@ -49,6 +59,22 @@ class WorkKernel : public Kernel {
 
  private:
   std::chrono::microseconds time_;
+};
+
+int64_t ran_last = -1;  // the number of the op
+
+class MoodyKernel : public Kernel {
+ public:
+  MoodyKernel(int64_t number, bool even) : number_(number), even_(even) {}
+  void run(const KernelArguments& arguments) override {
+    const int ms = even_ ? 4 : ran_last == number_ ? 1 : 10;
+    ran_last = number_;
+    WorkKernel(std::chrono::milliseconds(ms)).run(arguments);
+  }
+
+ private:
+  int64_t number_;
+  bool even_;
 };
 
 Candidate work(const Op& op, const char* provider, const char* implementation, int microseconds) {
@@ -72,6 +98,15 @@ class WorkProvider : public Provider {
         Candidate candidate = work(op, "work", "either", 100);
         candidate.inputs = {op.in(0).with_layout(layout)};
         candidate.outputs = {op.out(0).with_layout(layout)};
+        out.add(candidate);
+      }
+    if (op.schema->kind == "test_moody")
+      for (const bool even : {false, true}) {
+        Candidate candidate = work(op, "work", even ? "even" : "moody", 1);
+        candidate.efficiency = even ? 1 : 0.1;
+        candidate.prepare = [number = op.attributes[kNumber], even] {
+          return std::make_unique<MoodyKernel>(number, even);
+        };
         out.add(candidate);
       }
     if (op.schema->kind != "test_work") return;
@@ -117,13 +152,13 @@ std::shared_ptr<Context> context_without_disk() {
   return Context::create(options);
 }
 
-Graph chain_of(int ops) {
+Graph chain_of(int ops, const char* kind = "test_work") {
   Graph graph;
   ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {4, 16}));
   for (int i = 0; i < ops; ++i) {
     Attributes attributes;
     attributes.set(kNumber, int64_t(i));
-    x = graph.add(*find_schema("test_work"), attributes, {x}, "work" + std::to_string(i))[0];
+    x = graph.add(*find_schema(kind), attributes, {x}, "work" + std::to_string(i))[0];
   }
   graph.output(x, "y", std::nullopt);
   return graph;
@@ -165,6 +200,20 @@ TEST("a_disturbed_measurement_does_not_decide") {
   CHECK(plan->summary_json().find("other implementations") != std::string::npos);
   // All is known now: nothing is put to the test that was not chosen.
   CHECK(Plan::compile(context, graph, options)->summary_json().find("other implementations") == std::string::npos);
+}
+
+// Costs of ops alone prefer a program that is slower than what estimates make, and there is time for a few rounds only.
+TEST("no_program_by_costs_alone_is_slower_than_the_untuned_one") {
+  const int ops = 40;  // a round takes 0.6 s
+  PlanOptions options;
+  options.device = "cpu";
+  options.threads = 1;
+  options.tuning = Tuning::off;
+  CHECK(count(*Plan::compile(context_without_disk(), chain_of(ops, "test_moody"), options), "): work/even") == ops);
+  options.tuning = Tuning::automatic;
+  options.seconds = 4;
+  const auto plan = Plan::compile(context_without_disk(), chain_of(ops, "test_moody"), options);
+  CHECK(count(*plan, "): work/even") == ops);
 }
 
 // Costs that differ by less than they are known buy no reorders, however cheap those are.
@@ -253,6 +302,27 @@ TEST("time_runs_out_for_what_must_be_compiled_first") {
   const auto plan = Plan::compile(context, chain_of(ops), options);
   CHECK(compiled < ops);
   CHECK(count(*plan, "): work/swift") == ops);
+}
+
+TEST("programs_seem_faster_by_as_many_runs_of_each") {
+  StepTimes one, other;
+  CHECK(!seems_faster(one, other));
+  one.add(5, {2, 3});
+  CHECK(!seems_faster(one, other));
+  CHECK(!seems_faster(other, one));
+  other.add(6, {1, 5});
+  CHECK(seems_faster(one, other));
+  CHECK(!seems_faster(other, one));
+  other.add(5, {4, 1});
+  CHECK(seems_faster(one, other));  // by one run of each
+  one.add(18, {9, 9});
+  CHECK(!seems_faster(one, other));
+  CHECK(seems_faster(other, one));
+  StepTimes whole, faster;  // steps are not timed
+  whole.add(3, {});
+  faster.add(2, {});
+  CHECK(seems_faster(faster, whole));
+  CHECK(!seems_faster(whole, faster));
 }
 
 TEST("samples") {
