@@ -30,7 +30,7 @@ from . import worker
 
 __all__ = ["Engine", "Row", "race"]
 
-PAUSE_SECONDS = 0.02
+PAUSE_SECONDS = 0.06  # ONNX Runtime 1.32 spins for 40 to 50 ms after a run
 LEAST_ROUNDS = 3
 MOST_ROUNDS = 200
 # Of a turn: at least so many runs, more until they took so long.
