@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/json.h"
+#include "graph/used.h"
 #include "ops/post_ops.h"
 
 namespace pl {
@@ -529,18 +530,10 @@ size_t Graph::tidy() {
   }
   forward_.clear();
 
-  std::vector<bool> needed(values_.size(), false);
-  for (const GraphOutput& output : outputs_) needed[size_t(output.value)] = true;
-  std::vector<bool> keep(merged.size(), false);
-  for (size_t i = merged.size(); i-- > 0;) {
-    for (ValueId id : merged[i].outputs) keep[i] = keep[i] || needed[size_t(id)];
-    if (!keep[i]) continue;
-    for (ValueId id : merged[i].inputs)
-      if (id != kNoValue) needed[size_t(id)] = true;
-  }
+  const Used used = used_for(outputs_, merged, values_.size());
   nodes_.clear();
   for (size_t i = 0; i < merged.size(); ++i) {
-    if (keep[i]) {
+    if (used.nodes[i]) {
       for (ValueId id : merged[i].outputs) values_[size_t(id)].node = int32_t(nodes_.size());
       nodes_.push_back(std::move(merged[i]));
     } else {
@@ -548,7 +541,7 @@ size_t Graph::tidy() {
     }
   }
   for (size_t i = 0; i < values_.size(); ++i)
-    if (values_[i].constant && !needed[i]) values_[i].constant = nullptr;
+    if (values_[i].constant && !used.values[i]) values_[i].constant = nullptr;
   return merged.size() - nodes_.size();
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/used.h"
+
 namespace pl {
 namespace {
 
@@ -184,7 +186,7 @@ void GrownGraph::append_in_place() {
 // Constants that follow from the length: noted, to become inputs.
 std::vector<ValueId> GrownGraph::find_feeds(const Graph& longer, const Graph& least) {
   std::vector<ValueId> fed;
-  const std::vector<bool> used = used_values();
+  const std::vector<bool> used = used_in(graph_).values;
   for (size_t r = 0; r < graph_.rules().size(); ++r) {
     const ValueId id = graph_.rules()[r].value;
     if (id == kNoValue || !used[size_t(id)]) continue;
@@ -197,19 +199,6 @@ std::vector<ValueId> GrownGraph::find_feeds(const Graph& longer, const Graph& le
     fed.push_back(id);
   }
   return fed;
-}
-
-// What exporters leave is in the graph until passes take it: a mask's sum where only its size counts.
-std::vector<bool> GrownGraph::used_values() const {
-  std::vector<bool> used(graph_.values().size(), false);
-  for (const GraphOutput& output : graph_.outputs()) used[size_t(output.value)] = true;
-  for (size_t n = graph_.nodes().size(); n-- > 0;) {
-    const Node& node = graph_.node(n);
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return used[size_t(id)]; })) continue;
-    for (ValueId id : node.inputs)
-      if (id != kNoValue) used[size_t(id)] = true;
-  }
-  return used;
 }
 
 void GrownGraph::check_outputs() const {

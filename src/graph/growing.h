@@ -94,7 +94,6 @@ class GrownGraph {
   void find_changes(const Graph& longer, const Graph& least);
   std::vector<ValueId> find_feeds(const Graph& longer, const Graph& least);
   std::vector<Masked> masked_nodes(const Graph& longer, const Graph& least, const std::vector<ValueId>& fed);
-  std::vector<bool> used_values() const;  // by value: whether an output follows from it
   void check_outputs() const;
   void rewrite(const Graph& longer, const Graph& least);
   void append_in_place();

@@ -4,6 +4,7 @@
 
 #include "graph/growing.h"
 #include "graph/named_ops.h"
+#include "graph/used.h"
 #include "ops/post_ops.h"
 
 namespace pl {
@@ -204,10 +205,11 @@ class GrownGraph::Places {
 std::vector<GrownGraph::Masked> GrownGraph::masked_nodes(const Graph& longer, const Graph& least,
                                                          const std::vector<ValueId>& fed) {
   Places places(*this, fed);
-  const std::vector<bool> used = used_values();
+  // What exporters leave is in the graph until passes take it: a mask's sum where only its size counts.
+  const std::vector<bool> used = used_in(graph_).nodes;
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+    if (!used[n]) continue;
     const Node& node = graph_.node(n);
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return used[size_t(id)]; })) continue;
     const int dim = node.schema->renaming == Renaming::part ? padded(node.inputs[0]) : -1;
     const auto attributes = [&](const Graph& graph) {
       const Node& same = graph.node(n);

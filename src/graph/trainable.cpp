@@ -8,6 +8,7 @@
 #include "core/numbers.h"
 #include "graph/pass.h"
 #include "graph/passes/constants.h"
+#include "graph/used.h"
 #include "ops/gradient.h"
 #include "ops/post_ops.h"
 
@@ -34,9 +35,9 @@ class Weights {
       if (input.kept >= 0 || is_floating(dtype) || dtype == DType::s8 || dtype == DType::u8)
         values_[size_t(input.value)].is = Is::data;
     }
-    const std::vector<bool> reached = with_gradients();
+    const std::vector<bool> used = used_in(graph).nodes;
     for (size_t i = 0; i < graph.nodes().size(); ++i)
-      if (reached[i]) visit(graph.node(i));
+      if (used[i] || graph.outputs().empty()) visit(graph.node(i));  // where there are no outputs yet, all
     for (const GraphOutput& output : graph.outputs())
       for (ValueId id : values_[size_t(output.value)].sources)
         if (kind(id) == Trained::given && elements(id) > 1) choose(id);
@@ -56,22 +57,6 @@ class Weights {
     std::set<ValueId> sources;  // the constants that a weight is made of
     bool plain = false;         // nothing but their shape has changed
   };
-
-  // Which nodes the outputs follow from; all, where there are none yet.
-  std::vector<bool> with_gradients() const {
-    const size_t count = graph_.nodes().size();
-    std::vector<bool> nodes(count, graph_.outputs().empty()), values(values_.size(), false);
-    for (const GraphOutput& output : graph_.outputs()) values[size_t(output.value)] = true;
-    for (size_t i = count; i-- > 0;) {
-      const Node& node = graph_.node(i);
-      nodes[i] = nodes[i] || std::any_of(node.outputs.begin(), node.outputs.end(),
-                                         [&](ValueId id) { return bool(values[size_t(id)]); });
-      if (!nodes[i]) continue;
-      for (ValueId id : node.inputs)
-        if (id != kNoValue) values[size_t(id)] = true;
-    }
-    return nodes;
-  }
 
   Trained kind(ValueId id) const { return size_t(id) < kinds_.size() ? kinds_[size_t(id)] : Trained::by_use; }
   int64_t elements(ValueId id) const { return graph_.value(id).desc.elements(); }
@@ -278,7 +263,7 @@ class Trainer {
   ValueId values_in_channel(const Node& node) {
     const ValueId x = place(node.inputs[0]);
     std::string text = concat("#", x, ".0");
-    for (size_t i = 2; i < made_.value(x).desc.shape.size(); ++i) text += concat("*#", x, ".", i);
+    for (int i = 2; i < made_.value(x).desc.shape.size(); ++i) text += concat("*#", x, ".", i);
     return made_.late_constant(node.name + "/values", DType::f32, old_.value(node.inputs[1]).constant->device(),
                                SizeRule::Kind::number, {made_.size_expression(text)});
   }
