@@ -63,6 +63,7 @@
 #ifndef PAIRS
 #define PAIRS 0  // 1: even columns of the gradients lie at even places
 #endif
+#include "attention/backward.clh"
 #include "attention/heads.clh"
 #ifndef Q_DTYPE  // on its own: f32, plain matrices
 #define Q_DTYPE MATRIX_DTYPE
@@ -121,14 +122,6 @@
         COPY_ROWS(COLUMNS_BY_VALUES(stage), V_PITCH, ROW_CHUNKS(VALUES), columns_v + at_column * columns_v_step,  \
                   columns_v_step, TILE_N, columns - at_column, VALUES)                                            \
     }
-
-// How far a score is above its row's highest: never, but beside a mask of -1e9 one that is computed in another order
-// may be rounded to the next number, 64 above.
-#if defined(MASK_DTYPE) && !MASK_IS_BOOL
-#define BELOW(score, top) ((score) > (top) ? 0.0f : (score) - (top))
-#else
-#define BELOW(score, top) ((score) - (top))
-#endif
 
 #if PAIRS
 #define store_pair_f32(at, a, b) (*(__global float2*)(at) = (float2)(a, b))

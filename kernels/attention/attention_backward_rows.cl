@@ -18,6 +18,7 @@
 // query all of whose keys have a mask of -1e9 would be rounded away.  attention_backward_rows: a work-item computes one
 // row of dq.  attention_backward_columns: one row of dk and of dv.  Each keeps PIECE sums at a time and computes the
 // scores of its row anew for each piece.
+#include "attention/backward.clh"
 #include "common/rows.clh"
 
 #ifndef PIECE
@@ -71,13 +72,6 @@
 #define WITH_MASK(x, query, key) (x)
 #endif
 
-// How far a score is above its row's highest: never, but beside a mask of -1e9 one that is computed in another order
-// may be rounded to the next number, 64 above.
-#if defined(MASK_DTYPE) && !MASK_IS_BOOL
-#define BELOW(score, top) ((score) > (top) ? 0.0f : (score) - (top))
-#else
-#define BELOW(score, top) ((score) - (top))
-#endif
 // `score`, with the mask, and its `slope` by the scaled product.
 #ifdef SOFTCAP
 #define SCORE(score, slope, q_row, k_row, query, key)                               \
