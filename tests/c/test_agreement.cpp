@@ -2,7 +2,6 @@
 // with injected faults, none of which may ever be chosen.
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "dispatch/cost_database.h"
 #include "dispatch/sample_data.h"
 #include "graph/plan.h"
+#include "temporary_folder.h"
 
 using namespace pl;
 
@@ -211,16 +211,13 @@ TEST("what_was_measured_alone_is_judged_later") {
 
 // Other processes know it from the database, until that is cleared.
 TEST("the_database_keeps_it") {
-  const std::string directory = std::filesystem::temp_directory_path() / "pylayout-agreement-XXXXXX";
-  std::vector<char> name(directory.begin(), directory.end());
-  name.push_back(0);
-  REQUIRE(mkdtemp(name.data()) != nullptr);
+  const testing::TemporaryFolder folder;
   offers = {{"NCHW", Fault::none}, {"NHWC", Fault::last_channel}, {"nChw16c", Fault::none}};
   {
-    const auto context = context_in(name.data());
+    const auto context = context_in(folder.path);
     context->catalog().measure(*entry_of(*context), Tuning::full);
   }
-  const auto context = context_in(name.data());
+  const auto context = context_in(folder.path);
   const EntryRef entry = entry_of(*context);
   CHECK(entry->ways[0].usable);
   CHECK(!entry->ways[1].usable);
@@ -235,7 +232,6 @@ TEST("the_database_keeps_it") {
   context->catalog().forget_costs();
   CHECK(entry->ways[1].usable);
   CHECK(refused(*context, *entry) == 0);
-  std::filesystem::remove_all(name.data());
 }
 
 // A plan does not take the wrong one, measured alone or not, and says so with its figures, for people and as JSON.

@@ -21,6 +21,7 @@
 #include "graph/plan.h"
 #include "graph/records.h"
 #include "ops/op.h"
+#include "temporary_folder.h"
 
 using namespace pl;
 
@@ -80,12 +81,6 @@ struct Process {
   }
 };
 
-struct Cache {
-  std::string path = (std::filesystem::temp_directory_path() / "pylayout-busy-XXXXXX").string();
-  Cache() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~Cache() { std::filesystem::remove_all(path); }
-};
-
 // So many processes that do nothing but count.
 class Hogs {
  public:
@@ -124,7 +119,7 @@ TEST("of_the_last_moments_the_system_is_asked_now_and_then") {
 }
 
 TEST("what_a_busy_machine_says_is_marked_serves_and_is_measured_again_when_it_is_quiet") {
-  const Cache cache;
+  const testing::TemporaryFolder cache;
   size_t ways = 0;
   {
     Process first(cache.path, 1.0);
@@ -207,7 +202,7 @@ struct KeptChoices {
 };
 
 TEST("choices_that_rest_on_what_a_busy_machine_said_serve_and_are_made_again_when_it_is_quiet") {
-  const Cache cache;
+  const testing::TemporaryFolder cache;
   const Compiled first(cache.path, 1.0);
   CHECK(!first.recalled && first.says_marked());
   CHECK(KeptChoices(cache.path).marked());
@@ -227,7 +222,7 @@ TEST("choices_that_rest_on_what_a_busy_machine_said_serve_and_are_made_again_whe
 TEST("processors_that_ops_leave_free_may_be_taken") {
   const int all = available_processors();
   if (all < 2) SKIP("this process has one processor");
-  const Cache cache;
+  const testing::TemporaryFolder cache;
   Process beside(cache.path, 1.0, all - 1);
   Catalog& catalog = beside.context->catalog();
   const auto since = Load::Clock::now();
@@ -237,7 +232,7 @@ TEST("processors_that_ops_leave_free_may_be_taken") {
 }
 
 TEST("rates_of_a_busy_machine_are_taken_again_when_it_is_quiet") {
-  const Cache cache;
+  const testing::TemporaryFolder cache;
   const auto kept = [](Process& process, const char* op) {
     const std::string environment = process.context->catalog().environment(process.context->device("cpu"), "rates");
     return process.context->costs().find(environment, op, "overhead_ms").has_value();

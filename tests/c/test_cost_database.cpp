@@ -12,17 +12,12 @@
 
 #include "check.h"
 #include "dispatch/cost_database.h"
+#include "temporary_folder.h"
 
 namespace fs = std::filesystem;
 using pl::CostDatabase;
 
 namespace {
-
-std::string fresh_directory() {
-  std::string name = (fs::temp_directory_path() / "pylayout-costs-XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  return name;
-}
 
 std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -30,7 +25,8 @@ std::string read_file(const fs::path& path) {
 }
 
 TEST("keeps_records_between_processes") {
-  const std::string directory = fresh_directory();
+  const pl::testing::TemporaryFolder folder;
+  const std::string& directory = folder.path;
   {
     CostDatabase costs(directory);
     CHECK(!costs.find("env", "op", "way"));
@@ -49,11 +45,11 @@ TEST("keeps_records_between_processes") {
   again.clear();
   CHECK(!again.find("env", "op", "way"));
   CHECK(CostDatabase(directory).status().records == 0);
-  fs::remove_all(directory);
 }
 
 TEST("every_damaged_byte_costs_at_most_one_record") {
-  const std::string directory = fresh_directory();
+  const pl::testing::TemporaryFolder folder;
+  const std::string& directory = folder.path;
   {
     CostDatabase costs(directory);
     for (int i = 0; i < 3; ++i) costs.record("e", "op" + std::to_string(i), "w", i + 1);
@@ -86,11 +82,11 @@ TEST("every_damaged_byte_costs_at_most_one_record") {
       CHECK(!ms || *ms == i + 1);
     }
   }
-  fs::remove_all(directory);
 }
 
 TEST("processes_write_at_once_and_are_killed") {
-  const std::string directory = fresh_directory();
+  const pl::testing::TemporaryFolder folder;
+  const std::string& directory = folder.path;
   constexpr int kWriters = 4, kRecords = 200;
   std::vector<pid_t> writers;
   for (int w = 0; w < kWriters; ++w) {
@@ -121,7 +117,6 @@ TEST("processes_write_at_once_and_are_killed") {
     for (int i = 0; i < kRecords; ++i)
       CHECK(costs.find("e", std::to_string(w) + "/" + std::to_string(i), "w") == double(i));
   CHECK(costs.status().damaged <= 1);
-  fs::remove_all(directory);
 }
 
 TEST("works_without_a_place_to_write") {

@@ -1,10 +1,7 @@
 // Others compete with a plan in its runs on a device that queues work and compiles kernels: here a made-up one, whose
 // clock says what each kernel is to take.
-#include <stdlib.h>
-
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
@@ -16,6 +13,7 @@
 #include "graph/graph.h"
 #include "graph/plan.h"
 #include "heap_device.h"
+#include "temporary_folder.h"
 
 using namespace pl;
 
@@ -188,12 +186,6 @@ TEST("the_fastest_by_the_devices_clock_wins") {
   for (int i = 0; i < 10; ++i) CHECK(f.run());
 }
 
-struct Cache {
-  std::string path = (std::filesystem::temp_directory_path() / "pylayout-live-XXXXXX").string();
-  Cache() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~Cache() { std::filesystem::remove_all(path); }
-};
-
 // The first that competed with the plan.
 std::string first_challenger(const Fixture& f) {
   const std::string json = f.plan->summary_json(), key = "\"name\": \"";
@@ -203,7 +195,7 @@ std::string first_challenger(const Fixture& f) {
 
 // Of what a device like this one measured the fastest ways compete first; a table that is wrong changes nothing.
 TEST("a_table_is_asked_in_the_runs") {
-  const Cache there, here, elsewhere;
+  const testing::TemporaryFolder there, here, elsewhere;
   const Fixture measured(kOffers, false, {}, there.path);
   measured.run_until_settled();
   const std::string table = measured.context->costs_export(measured.context->device("clock:0"), 0);

@@ -4,7 +4,6 @@
 // knows it.
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -14,6 +13,7 @@
 #include "providers/opencl/matmul/matmul_common.h"
 #include "providers/opencl/matrix_units/matrix_unit.h"
 #include "providers/opencl/matrix_units/mma.h"
+#include "temporary_folder.h"
 
 using namespace pl;
 using namespace pl::testing;
@@ -171,8 +171,8 @@ TEST("all") {
   device->build_prelude = std::string{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   REQUIRE(!device->build_prelude.empty());
   unoptimised_on_cpus(*device);
-  std::string folder = (std::filesystem::temp_directory_path() / "pylayout-units-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const testing::TemporaryFolder temporary;
+  const std::string& folder = temporary.path;
   opencl::most_mma_plans = 1000;
 
   const std::string amdgcn = "-target amdgcn-amd-amdhsa -nogpulib -O1 -S -o /dev/null -mcpu=";
@@ -242,7 +242,6 @@ TEST("all") {
     std::printf("%s: %zu kernels right, %zu sources compiled for the target\n", found.name.c_str(), kernels,
                 compiler.command.empty() ? size_t(0) : compiled.size());
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

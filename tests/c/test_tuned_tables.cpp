@@ -6,6 +6,7 @@
 #include "opencl_candidates.h"
 #include "providers/opencl/program/embedded_kernels.h"
 #include "providers/opencl/tuning/tuned_table.h"
+#include "temporary_folder.h"
 
 using namespace pl;
 using namespace pl::testing;
@@ -155,8 +156,8 @@ TEST("parsing") { check_parsing(); }
 
 TEST("of_the_user") {
   // A user's own table wins over the shipped one; what it says wrongly is named.
-  std::string folder = (std::filesystem::temp_directory_path() / "pylayout-tables-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const testing::TemporaryFolder temporary;
+  const std::string& folder = temporary.path;
   setenv("PYLAYOUT_CACHE_DIR", folder.c_str(), 1);
   std::filesystem::create_directories(folder + "/tuned/folder.tuned");
   std::ofstream(folder + "/tuned/own.tuned")
@@ -191,7 +192,6 @@ TEST("of_the_user") {
     REQUIRE(own);
     CHECK(own->text() == "LOCAL_X=8 LOCAL_Y=4 TILE_X=8 TILE_Y=4 TILE_K=4");
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
