@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -158,14 +159,14 @@ def compile(
             graph._let_go()
             parsed.files.leave_pages()
 
-    made = compiled(first)
-    if isinstance(made, Plan):
-        return made
-    for further in graphs:
-        plan = compiled(further)
+    problem: Error | None = None
+    for graph in itertools.chain([first], graphs):
+        plan = compiled(graph)
         if isinstance(plan, Plan):
             return plan
-    raise made
+        problem = problem or plan
+    assert problem is not None
+    raise problem
 
 
 def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:

@@ -89,7 +89,7 @@ class Known:
     @property
     def objects(self) -> Any:
         """The elements as an array of objects, sizes among them."""
-        return self._array.astype(object) if self.sizes is None else self.sizes
+        return self.array.astype(object) if self.sizes is None else self.sizes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class Known:
 
     @property
     def ndim(self) -> int:
-        return int(self._array.ndim)
+        return len(self.shape)
 
     def value(self, graph: Graph) -> Value:
         """The constant in the graph: one for all uses, over the array's own memory."""
@@ -184,16 +184,8 @@ class Few(Known):
         return self.scale.dtype
 
     @property
-    def objects(self) -> Any:
-        return self.array.astype(object)
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.q.shape)
-
-    @property
-    def ndim(self) -> int:
-        return int(self.q.ndim)
 
     def transposed(self) -> Few:
         """The other way round; the same object each time, so that those who share it share what is made of it."""
