@@ -1,7 +1,7 @@
 """A table of what candidates cost on this machine, for others of its class: one of those in pylayout/costs.
 
     python -m bench.cost_tables --out pylayout/costs/zen4.costs                    # networks of README on `cpu`
-    python -m bench.cost_tables --device opencl:0 --math fp32 tf32 fp16 --batch 1 16 --out pylayout/costs/nvidia-9.0.costs
+    python -m bench.cost_tables --device opencl:0 --math fp32 fp16 --batch 1 16 --out pylayout/costs/nvidia-9.0.costs
     python -m bench.cost_tables bert.onnx resnet50.onnx --out mine.costs           # ONNX files need no PyTorch
 
 Every network is planned in a process of its own, with candidates measured, all of them into one cost database; and that
