@@ -379,7 +379,7 @@ PL_API pl_status pl_graph_state(pl_graph graph, const char* name, pl_tensor tens
 PL_API pl_status pl_graph_update(pl_graph graph, pl_value state, pl_value value);
 /* Appends the ops that derive `loss`, a value of one element, by each of `count` values; gradients[i] is that by by[i],
  * of its shape and dtype.  PL_ERROR_UNSUPPORTED where an op between them has no gradient; the graph is then as before.
- */
+ * For other sizes of named axes (pl_graph_bind, runs of a plan) they are derived anew. */
 PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
                                     pl_value* gradients);
 /* The same of the loss times a scale, for plans with math=fp16, in which small gradients would be lost: the scale is

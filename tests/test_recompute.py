@@ -15,11 +15,11 @@ import pylayout as pl
 pytestmark = pytest.mark.usefixtures("unoptimised")  # memory is in question, not which implementation wins
 
 
-def cnn(layers: int = 7, channels: int = 8, kernel: int = 3) -> pl.Graph:
+def cnn(layers: int = 7, channels: int = 8, kernel: int = 3, batch: int | str = 4) -> pl.Graph:
     """Convolutions, batch norms with running statistics, residuals, a pool."""
     rng = np.random.default_rng(5)
-    g = pl.Graph()
-    y, t = g.input("x", (4, 3, 18, 18)), g.input("t", (4,), "s64")
+    g = pl.Graph(sizes={"n": 4})
+    y, t = g.input("x", (batch, 3, 18, 18)), g.input("t", (batch,), "s64")
     for i in range(layers):
         shape = (channels, y.shape[1], kernel, kernel)
         w = g.parameter(f"w{i}", (rng.standard_normal(shape) * 0.5 / kernel).astype("f4"))
@@ -143,6 +143,22 @@ def test_saved_plans_hold_it(tmp_path: Path) -> None:
     assert again.summary()["memory"] == plan.summary()["memory"]
     assert again.summary()["made_again"]["ops"] == plan.summary()["made_again"]["ops"] > 0
     assert_same_bits(steps(again), steps(kept))
+
+
+def test_saved_plans_of_any_batch_hold_it(tmp_path: Path) -> None:
+    kept = compiled(cnn(batch="n"))
+    plan = compiled(cnn(batch="n"), memory_limit=limit_of(kept, 0.65))
+    plan.save(tmp_path / "plan")
+    again = pl.load_plan(tmp_path / "plan")
+    assert again.summary()["memory"] == plan.summary()["memory"]
+    assert again.summary()["made_again"]["ops"] == plan.summary()["made_again"]["ops"] > 0
+    assert_same_bits(steps(again), steps(kept))
+    rng = np.random.default_rng(8)
+    x, t = rng.standard_normal((3, 3, 18, 18)).astype("f4"), rng.integers(0, 10, 3)
+    assert_same_bits([again.run(x, t)], [kept.run(x, t)])
+    x, t = rng.standard_normal((8, 3, 18, 18)).astype("f4"), rng.integers(0, 10, 8)
+    with pytest.raises(pl.OutOfMemoryError, match="memory_limit is"):  # twice as many values
+        again.run(x, t)
 
 
 def test_nothing_is_made_again_without_need(device: str) -> None:

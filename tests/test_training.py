@@ -364,15 +364,6 @@ def test_learning_rate_and_steps_are_states(tmp_path: Any) -> None:
     np.testing.assert_array_equal(again.state("w/mean"), plan.state("w/mean"))
 
 
-def test_a_plan_with_states_says_that_it_is_for_its_sizes() -> None:
-    graph = pl.Graph(sizes={"n": 4})
-    y = graph.linear(graph.input("x", ("n", 6)), graph.parameter("w", np.ones((3, 6), "f4")))
-    graph.output(y, "y")
-    plan = pl.compile(graph, tune="off", device="cpu")
-    with pytest.raises(pl.ShapeError, match=r"expected \(4, 6\); a plan that keeps states is for the sizes"):
-        plan.run(np.ones((7, 6), "f4"))
-
-
 def test_a_trainable_model_follows_the_batch(rng: np.random.Generator) -> None:
     """Weights become parameters, batch norms train, running statistics as PyTorch's."""
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())

@@ -23,12 +23,13 @@ TensorRef over_memory(Device& cpu, const char* function, const char* what, const
   return borrow_host(cpu, desc, data, desc.size_bytes(), nullptr);
 }
 
-// Runs a plan on the caller's memory, at the sizes that it was made for.
-void run_on_memory(const char* function, Plan& plan, const void* const* inputs, size_t input_count,
+// Runs a plan on the caller's memory: at the sizes that it was made for, or at others, for which `other` was made.
+void run_on_memory(const char* function, Plan& plan, Plan* other, const void* const* inputs, size_t input_count,
                    void* const* outputs, size_t output_count) {
-  const Graph& graph = plan.graph();
-  const std::vector<const GraphInput*> wanted = plan.inputs();
-  const std::vector<const GraphOutput*> results = plan.results();
+  const Plan& of_sizes = other ? *other : plan;
+  const Graph& graph = of_sizes.graph();
+  const std::vector<const GraphInput*> wanted = of_sizes.inputs();
+  const std::vector<const GraphOutput*> results = of_sizes.results();
   require(input_count == wanted.size() && (inputs != nullptr || input_count == 0), Code::invalid_argument, function,
           ": ", inputs ? input_count : 0, " inputs given, expected ", wanted.size());
   require(output_count == results.size() && (outputs != nullptr || output_count == 0), Code::invalid_argument, function,
@@ -48,7 +49,7 @@ void run_on_memory(const char* function, Plan& plan, const void* const* inputs, 
     const Value& value = graph.value(output.value);
     destinations.push_back(over_memory(cpu, function, ": output", value, output.layout, outputs[i]));
   }
-  plan.run(given, destinations);
+  plan.run(given, destinations, other);
   // A tensor is done when it is read; memory must be when the call returns.
   if (&plan.home() != &cpu) plan.home().finish();
 }
@@ -113,7 +114,7 @@ pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t inp
                              size_t output_count) {
   return guarded([&] {
     const char* function = "pl_plan_run_memory";
-    run_on_memory(function, *plan_of(plan, function), inputs, input_count, outputs, output_count);
+    run_on_memory(function, *plan_of(plan, function), nullptr, inputs, input_count, outputs, output_count);
   });
 }
 
@@ -123,7 +124,7 @@ pl_status pl_plan_run_memory_at(pl_plan plan, const int64_t* sizes, size_t size_
     const char* function = "pl_plan_run_memory_at";
     const PlanRef self = plan_of(plan, function);
     const PlanRef other = self->at(sizes_of(function, sizes, size_count));
-    run_on_memory(function, other ? *other : *self, inputs, input_count, outputs, output_count);
+    run_on_memory(function, *self, other.get(), inputs, input_count, outputs, output_count);
   });
 }
 

@@ -198,10 +198,25 @@ std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<Val
   for (ValueId id : by) check_value(id, "a value to derive by,");
   require(graph.value(loss).desc.elements() == 1, Code::shape, "gradients: the loss \"", graph.value(loss).name,
           "\" has shape ", graph.value(loss).desc.shape, ", expected one element");
+  DerivedPart part;
+  part.first = graph.nodes().size();
+  part.first_value = ValueId(graph.values().size());
+  part.loss = loss;
+  part.by = by;
+  part.cpu = &cpu;
   Backward backward(graph, loss, by, cpu);
-  std::vector<ValueId> results;
-  for (ValueId id : by) results.push_back(backward.gradient_of(id));
-  return results;
+  for (ValueId id : by) part.gradients.push_back(backward.gradient_of(id));
+  part.end = graph.nodes().size();
+  part.end_value = ValueId(graph.values().size());
+  if (part.end > part.first) graph.note_derived(part);
+  return part.gradients;
+}
+
+void derive_again(const DerivedPart& part, Graph& graph, std::vector<ValueId>& places) {
+  std::vector<ValueId> by;
+  for (ValueId id : part.by) by.push_back(places[size_t(id)]);
+  const std::vector<ValueId> made = gradients(graph, places[size_t(part.loss)], by, *part.cpu);
+  for (size_t i = 0; i < made.size(); ++i) places[size_t(part.gradients[i])] = made[i];
 }
 
 ScaledGradients scaled_gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by, const LossScale& scale,

@@ -17,6 +17,10 @@ namespace pl {
 // `cpu` is where constants lie.
 std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by, Device& cpu);
 
+// The same gradients in a graph that was made from another one, of which `part` is: value v there is places[v] here.
+// Where they are here is put into places.
+void derive_again(const DerivedPart& part, Graph& graph, std::vector<ValueId>& places);
+
 // A factor of the loss that keeps gradients within what f16 holds: the state `loss_scale`, and `loss_scale/good_steps`,
 // how many runs since it changed had finite gradients.  A run whose gradients are not all finite halves it; after
 // `interval` others in a row it doubles.  It stays between 2^-24 and 2^24.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/json.h"
+#include "graph/gradients.h"
 #include "graph/used.h"
 #include "ops/post_ops.h"
 
@@ -40,6 +41,25 @@ void naming_node(const std::string& name, Body&& body) {
   } catch (const Error& error) {
     if (name.empty()) throw;
     fail(error.code(), error.what(), " (node \"", name, "\")");
+  }
+}
+
+// Says of an error for which sizes it is, and for which there was none.
+template <class Body>
+void naming_sizes(const Graph& made_for, const Graph& bound, Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    std::string before, now;
+    const std::map<std::string, int64_t> sizes = bound.axes();
+    for (const auto& [axis, size] : made_for.axes()) {
+      if (sizes.at(axis) == size) continue;
+      before += concat(before.empty() ? "" : ", ", axis, " = ", size);
+      now += concat(now.empty() ? "" : ", ", axis, " = ", sizes.at(axis));
+    }
+    if (now.empty()) throw;
+    fail(error.code(), error.what(), "; gradients were taken where ", before, " and cannot be where ", now,
+         ": expected other sizes, or a graph made for these");
   }
 }
 
@@ -286,7 +306,8 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
     require(size >= 0, Code::shape, "graph: axis \"", name, "\" is given size ", size, ", expected 0 or more");
   }
   const auto is_late = [](const Node& node) { return !node.late.empty(); };
-  require(!rewritten_ || (rules_.empty() && std::none_of(nodes_.begin(), nodes_.end(), is_late)), Code::unsupported,
+  require(!rewritten_ || (!fixed_ && rules_.empty() && std::none_of(nodes_.begin(), nodes_.end(), is_late)),
+          Code::unsupported,
           "graph: passes have simplified it for its present sizes, which its ops follow; expected to be bound before");
   Graph result;
   std::vector<ValueId> places(values_.size(), kNoValue);
@@ -299,19 +320,33 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
     places[size_t(input.value)] = result.input(old.name, desc, {}, input.pinned);
     result.inputs_.back().axes = input.axes;
   }
-  std::vector<bool> is_late_constant(values_.size(), false);
+  std::vector<bool> is_made_again(values_.size(), false);
   for (const SizeRule& rule : rules_)
-    if (rule.value != kNoValue) is_late_constant[size_t(rule.value)] = true;
+    if (rule.value != kNoValue) is_made_again[size_t(rule.value)] = true;
+  for (const DerivedPart& part : derived_)
+    std::fill(is_made_again.begin() + part.first_value, is_made_again.begin() + part.end_value, true);
   for (size_t i = 0; i < values_.size(); ++i)
-    if (values_[i].constant && !is_late_constant[i]) places[i] = result.constant(values_[i].name, values_[i].constant);
-  const auto place_of = [&](ValueId id) { return id == kNoValue ? kNoValue : places[size_t(id)]; };
+    if (values_[i].constant && !is_made_again[i]) places[i] = result.constant(values_[i].name, values_[i].constant);
+  const auto place_of = [&](ValueId id) {
+    if (id == kNoValue) return kNoValue;
+    require(places[size_t(id)] != kNoValue, Code::unsupported, "graph: value \"", value(id).name,
+            "\" lies within gradients, which are derived anew for other sizes; expected one that is a gradient");
+    return places[size_t(id)];
+  };
   auto rule = rules_.begin();
   const auto follow_rules = [&](size_t after) {
     for (; rule != rules_.end() && rule->after <= after; ++rule)
       result.follow(*rule, rule->value == kNoValue ? Value() : value(rule->value), places);
   };
-  for (const Node& node : nodes_) {
-    follow_rules(result.nodes_.size());
+  auto part = derived_.begin();
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    follow_rules(i);
+    if (part != derived_.end() && part->first == i) {
+      naming_sizes(*this, result, [&] { derive_again(*part, result, places); });
+      i = part++->end - 1;
+      continue;
+    }
+    const Node& node = nodes_[i];
     std::vector<ValueId> inputs;
     for (ValueId id : node.inputs) inputs.push_back(place_of(id));
     std::vector<LateAttribute> late = node.late;
@@ -322,8 +357,8 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
             " results for these sizes, expected ", node.outputs.size(), " (node \"", node.name, "\")");
     for (size_t k = 0; k < outputs.size(); ++k) places[size_t(node.outputs[k])] = outputs[k];
   }
-  follow_rules(result.nodes_.size());
-  for (const GraphOutput& output : outputs_) result.output(places[size_t(output.value)], output.name, output.layout);
+  follow_rules(nodes_.size());
+  for (const GraphOutput& output : outputs_) result.output(place_of(output.value), output.name, output.layout);
   result.adopt_kept(*this, places);
   return result;
 }
@@ -458,7 +493,7 @@ void Graph::rewrite(size_t index, const Schema& schema, const Attributes& attrib
   Node& node = nodes_[index];
   Node changed = node;
   changed.late.clear();
-  rewritten_ = true;
+  note_rewritten();
   if (!name.empty()) changed.name = name;
   changed.schema = &schema;
   changed.attributes = attributes;
@@ -508,8 +543,15 @@ std::vector<ValueId> Graph::insert(size_t before, const Schema& schema, const At
   return inserted_.back().node.outputs;
 }
 
-size_t Graph::tidy() {
+// Nodes are no longer where they were.
+void Graph::note_rewritten() {
   rewritten_ = true;
+  fixed_ = fixed_ || !derived_.empty();
+  derived_.clear();
+}
+
+size_t Graph::tidy() {
+  note_rewritten();
   // Insertions: before the same node in the order in which they were asked for.
   std::vector<Node> merged;
   merged.reserve(nodes_.size() + inserted_.size());

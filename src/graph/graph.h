@@ -81,6 +81,16 @@ struct SizeRule {
   std::string str() const;
 };
 
+// Nodes that gradients() appended (graph/gradients.h).  Which ops derive another, and their attributes, follow from
+// shapes: for other sizes they are not copied but made again.
+struct DerivedPart {
+  size_t first = 0, end = 0;               // nodes
+  ValueId first_value = 0, end_value = 0;  // their results, and constants made for them
+  ValueId loss = kNoValue;
+  std::vector<ValueId> by, gradients;
+  Device* cpu = nullptr;  // where constants lie
+};
+
 // A named value that a program keeps between its runs.  It is an input and, where it is updated, an output of the
 // graph, which the plan gives and takes by itself.
 struct KeptValue {
@@ -127,6 +137,7 @@ class Graph {
   std::vector<ValueId> add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                            const std::string& name = "", const std::vector<LateAttribute>& late = {});
   void mark_again() { nodes_.back().again = true; }  // the op that was added last
+  void note_derived(DerivedPart part) { derived_.push_back(std::move(part)); }
   // A constant of s64, s32 or f32 whose elements follow from sizes: `kind` is numbers, number or range.
   ValueId late_constant(const std::string& name, DType dtype, Device& device, SizeRule::Kind kind,
                         std::vector<SizeExpression> sizes);
@@ -159,6 +170,7 @@ class Graph {
   TensorRef take_initial(size_t kept) { return std::exchange(kept_[kept].initial, nullptr); }
   int32_t find_kept(const std::string& name) const;  // an index into kept(), -1 if there is none
   const std::vector<SizeRule>& rules() const { return rules_; }
+  const std::vector<DerivedPart>& derived() const { return derived_; }  // in the order of their nodes
   const Value& value(ValueId id) const { return values_[size_t(id)]; }
   const Node& node(size_t index) const { return nodes_[index]; }
   // The node that makes a value, or null for inputs, constants and kNoValue.
@@ -175,8 +187,9 @@ class Graph {
   // node.
   void verify() const;
 
-  // The same program for other sizes of the named axes.  Throws Error(invalid_argument) for a name that no input has,
-  // and what inference throws where an op does not permit the size.
+  // The same program for other sizes of the named axes; gradients are derived for these.  Throws
+  // Error(invalid_argument) for a name that no input has, and what inference throws where an op does not permit the
+  // size.
   Graph bound(const std::map<std::string, int64_t>& sizes) const;
   std::map<std::string, int64_t> axes() const;  // every named axis and its size
   // Forgets what is for other sizes than the present ones.
@@ -224,14 +237,17 @@ class Graph {
   Attributes with_late(Attributes attributes, const std::vector<LateAttribute>& late) const;
   // Takes over a rule of another graph, whose values have `places` in this one.
   void follow(const SizeRule& rule, const Value& old, std::vector<ValueId>& places);
+  void note_rewritten();
 
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<GraphInput> inputs_;
   std::vector<GraphOutput> outputs_;
   std::vector<KeptValue> kept_;
-  std::vector<SizeRule> rules_;                        // in the order in which they were given
+  std::vector<SizeRule> rules_;  // in the order in which they were given
+  std::vector<DerivedPart> derived_;
   bool rewritten_ = false;                             // by passes, which know the present sizes only
+  bool fixed_ = false;                                 // by passes, too: gradients cannot be made again
   std::map<std::string, int32_t, std::less<>> names_;  // of values: how often the name was wanted
   struct Inserted {
     size_t before;

@@ -35,6 +35,7 @@ bool same_elements(const TensorRef& a, const TensorRef& b) {
 
 Growing Growing::of(const Graph& graph) {
   Growing found;
+  if (!graph.kept().empty() || !graph.derived().empty()) return found;  // one that trains
   const auto consumers = graph.consumers();
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const GraphInput& input = graph.inputs()[i];

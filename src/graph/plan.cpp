@@ -197,7 +197,7 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
   plan->graph_ = graph;
   plan->options_ = options;
   plan->take_states();
-  plan->begin(!graph.axes().empty() && graph.kept().empty());
+  plan->begin(!graph.axes().empty());
   const MeasuringTime before = measuring_time();
   Compiler(*plan, options).compile();
   plan->measuring_seconds_ = measuring_time().seconds - before.seconds;
@@ -270,14 +270,15 @@ void Plan::set_state(const std::string& name, const TensorRef& value) {
   context_->runner().convert_into(value, states_.now[index], "plan: state " + name);
 }
 
-std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations,
+                                 Plan* other) {
   refuse_after_fork();
-  if (!home_->traits().threads) return run_now(inputs, destinations);
+  if (!home_->traits().threads) return run_now(inputs, destinations, other);
   std::vector<TensorRef> results;
   const std::vector<StreamRef>& streams = current_streams();
   run_in_turn(threads_, [&] {
     const StreamsOf callers(streams);  // steps may be another device's
-    results = run_now(inputs, destinations);
+    results = run_now(inputs, destinations, other);
   });
   return results;
 }
@@ -303,17 +304,20 @@ void Plan::check_count(size_t inputs) const {
   fail(Code::invalid_argument, "plan: ", inputs, " inputs given, expected ", expected, names);
 }
 
-std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations,
+                                     Plan* other) {
   check_count(inputs.size());
-  if (sizes_)
+  std::shared_ptr<Plan> found;
+  if (sizes_ && !other) {
     if (auto results = sizes_->run_growing(inputs)) {
       deliver(*results, destinations);
       return *results;
     }
-  if (sizes_ && sizes_->are_others(inputs)) return sizes_->at(inputs)->run_now(inputs, destinations);
+    if (sizes_->are_others(inputs)) other = (found = sizes_->at(inputs)).get();
+  }
   std::unique_lock<std::mutex> turn(taking_turns_, std::defer_lock);
   if (!states_.now.empty()) turn.lock();
-  std::vector<TensorRef> results = run_on(states_, inputs, destinations);
+  std::vector<TensorRef> results = (other ? *other : *this).run_on(states_, inputs, destinations);
   if (turn.owns_lock()) turn.unlock();
   deliver(results, destinations);
   return results;
@@ -349,8 +353,7 @@ std::vector<External> Plan::place_inputs(const States& states, const std::vector
     require(tensor != nullptr, Code::invalid_argument, "plan: input \"", value.name, "\" is missing");
     const TensorDesc& desc = tensor->desc();
     require(desc.shape == value.desc.shape, Code::shape, "plan: input \"", value.name, "\" has shape ", desc.shape,
-            ", expected ", value.desc.shape,
-            graph_.kept().empty() ? "" : "; a plan that keeps states is for the sizes that it was made for");
+            ", expected ", value.desc.shape);
     require(desc.dtype == value.desc.dtype, Code::invalid_argument, "plan: input \"", value.name, "\" is ",
             name_of(desc.dtype), ", expected ", name_of(value.desc.dtype));
     if (&tensor->device() != home_ || !same_memory(desc, value.desc))

@@ -95,10 +95,13 @@ class Plan {
 
   // Inputs in the order of inputs(), of their shapes and dtypes; other layouts and devices are converted.  Where
   // destinations[i] is given, the result is written there; else a new tensor is returned.
-  // Of a graph with named axes, tensors of any sizes (graph/sizes.h).
-  std::vector<TensorRef> run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations = {});
+  // Of a graph with named axes, tensors of any sizes (graph/sizes.h).  `other`: what at() gave for their sizes, if that
+  // is known.
+  std::vector<TensorRef> run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations = {},
+                             Plan* other = nullptr);
   // The plan for other sizes of the named axes, in the order in which inputs name them first, made where there is none;
-  // null where they are this one's.  Throws what a run with tensors of such sizes does.
+  // null where they are this one's.  Runs of it are this one's, which has the states.  Throws what a run with tensors
+  // of such sizes does.
   std::shared_ptr<Plan> at(const std::vector<int64_t>& sizes);
   // Serves sizes too for which its graph was not made, and that one is: of the same inputs and outputs.
   void extend(Graph other);
@@ -152,13 +155,15 @@ class Plan {
   void begin(bool named);
   void check_count(size_t inputs) const;  // of a run
   // In this thread, without regard to what others run.
-  std::vector<TensorRef> run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
+  std::vector<TensorRef> run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations,
+                                 Plan* other);
   // Kept values on the device, by their numbers, and where a run writes what is not updated in place: then the two
   // change places, so that a run that fails, or one that another takes the place of, leaves them as they were.
   struct States {
     std::vector<TensorRef> now, next;
   };
-  // Of the sizes of the graph, on these states, which nobody else uses meanwhile.  A destination that cannot be written
+  // Of the sizes of the graph, on these states (its own, or those of the plan that it was made for further sizes of),
+  // which nobody else uses meanwhile.  A destination that cannot be written
   // straight is left to the caller.
   std::vector<TensorRef> run_on(States& states, const std::vector<TensorRef>& inputs,
                                 const std::vector<TensorRef>& destinations);

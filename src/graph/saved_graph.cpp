@@ -1,8 +1,10 @@
 #include "graph/saved_graph.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "dispatch/context.h"
+#include "graph/gradients.h"
 
 namespace pl {
 namespace {
@@ -60,6 +62,8 @@ std::string GraphWriter::write(const Graph& graph, const std::function<TensorRef
   std::vector<bool> late(graph.values().size(), false);
   for (const SizeRule& rule : graph.rules())
     if (rule.value != kNoValue) late[size_t(rule.value)] = true;
+  for (const DerivedPart& part : graph.derived())
+    std::fill(late.begin() + part.first_value, late.begin() + part.end_value, true);
   const std::vector<int32_t> uses = graph.use_counts();
   for (size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
@@ -79,11 +83,19 @@ std::string GraphWriter::write(const Graph& graph, const std::function<TensorRef
           record("sizes", int(rule->kind), sizes_text(rule->sizes), rule->value, value.name, name_of(value.desc.dtype));
     }
   };
+  const auto integers = [](const std::vector<ValueId>& values) {
+    return joined(std::vector<int64_t>(values.begin(), values.end()));
+  };
+  auto part = graph.derived().begin();
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     write_rules(i);
+    if (part != graph.derived().end() && part->first == i) {
+      text += record("gradients", part->loss, integers(part->by), integers(part->gradients));
+      i = part++->end - 1;
+      continue;
+    }
     const Node& node = graph.nodes()[i];
-    const std::vector<int64_t> inputs(node.inputs.begin(), node.inputs.end());
-    std::string line = record("node", node.name, node.schema->name, node.attributes.str(), joined(inputs),
+    std::string line = record("node", node.name, node.schema->name, node.attributes.str(), integers(node.inputs),
                               node.outputs[0], node.outputs.size());
     if (!node.late.empty()) {
       line.pop_back();
@@ -162,6 +174,17 @@ void GraphReader::take_node(const std::vector<std::string>& line) {
   for (size_t k = 0; k < made.size(); ++k) values_[first + int64_t(k)] = made[k];
 }
 
+void GraphReader::take_gradients(const std::vector<std::string>& line) {
+  reader_.expect_fields(line, 4);
+  std::vector<ValueId> by;
+  for (const std::string& part : fields_of(line[2])) by.push_back(value_of(part));
+  const std::vector<ValueId> made = gradients(graph_, value_of(line[1]), by, context_.host());
+  const std::vector<int64_t> numbers = reader_.integers(line[3], 0, INT32_MAX, "a value");
+  if (numbers.size() != made.size())
+    reader_.refuse("there are ", numbers.size(), " gradients, by ", made.size(), " values");
+  for (size_t i = 0; i < made.size(); ++i) values_[numbers[i]] = made[i];
+}
+
 void GraphReader::take_sizes(const std::vector<std::string>& line) {
   if (line.size() != 6) reader_.expect_fields(line, 3);
   const auto kind = SizeRule::Kind(reader_.integer(line[1], 0, int64_t(SizeRule::Kind::range), "a kind of sizes"));
@@ -192,6 +215,8 @@ bool GraphReader::take(const std::vector<std::string>& line) {
     graph_.update(value_of(line[1]), value_of(line[2]));
   } else if (kind == "node") {
     take_node(line);
+  } else if (kind == "gradients") {
+    take_gradients(line);
   } else if (kind == "again") {
     reader_.expect_fields(line, 1);
     if (graph_.nodes().empty()) reader_.refuse("what it makes again is made by no node");

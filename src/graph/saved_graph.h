@@ -5,6 +5,7 @@
 //   constant  value, name, dtype, shape, offset of its data
 //   node      name, op, attributes, input values, first output value, number of outputs; then, where attributes follow
 //             from sizes, late attributes
+//   gradients value, values that it is derived by, their gradients
 //   again     the node before makes again what an earlier one made
 //   sizes     kind, sizes, value, name, dtype: a constant that follows from sizes; without the last three what sizes
 //             must be
@@ -62,6 +63,7 @@ class GraphReader {
   SizeExpression renumbered(const SizeExpression& size) const;
   void take_input(const std::vector<std::string>& line);
   void take_node(const std::vector<std::string>& line);
+  void take_gradients(const std::vector<std::string>& line);
   void take_sizes(const std::vector<std::string>& line);
 
   const RecordReader& reader_;

@@ -9,6 +9,7 @@
 //     choice       one for each node: the key of the way, or the descriptions that a view or a concat in place takes
 //     rest         the same for the images left over by a part's slices, for each node of the parts that leave some
 //     named        of a plan with named axes: the options that its programs follow
+//     made_again   node, from: of such a plan, what the simplified graph makes again in the backward pass
 //     further      what follows is another graph of such a plan, for further sizes
 //     and those of graphs (graph/saved_graph.h)
 //   data <tab> bytes <tab> checksum of the data
@@ -70,19 +71,20 @@ void Plan::save(const std::string& path) const {
   header += record("environment", environment());
   header += record("plan", home_->name(), threads_, int(options_.math));
   GraphWriter writer(*context_);
+  const auto state = [&](size_t kept) { return copy_of_state(kept); };
+  std::lock_guard<std::mutex> turn(taking_turns_);
   if (sizes_) {
     header += record("named", options_text(options_));
+    for (const MadeAgain& again : again_) header += record("made_again", again.node, again.from);
     bool further = false;
     for (const Graph& source : sizes_->sources()) {
       if (further) header += record("further");
-      header += writer.write(source, nullptr);
+      header += writer.write(source, state);
       further = true;
     }
   } else {
     for (DType dtype : widened_) header += record("widened", name_of(dtype));
-    const Graph graph = snapshot();
-    std::lock_guard<std::mutex> turn(taking_turns_);
-    header += writer.write(graph, [&](size_t kept) { return copy_of_state(kept); });
+    header += writer.write(snapshot(), state);
   }
   header += chosen().records();
   header += record("data", writer.data().size(), hex(checksum(writer.data())));
@@ -132,6 +134,10 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       reader.expect_fields(line, 2);
       plan->options_ = PlanOptions::parse(Attributes::parse(line[1]));
       named = true;
+    } else if (kind == "made_again" && named) {
+      reader.expect_fields(line, 3);
+      const int64_t node = reader.integer(line[1], 0, INT32_MAX - 1, "a node");
+      plan->again_.push_back({size_t(node), size_t(reader.integer(line[2], node + 1, INT32_MAX, "a node"))});
     } else if (kind == "further" && named) {
       graphs.push_back(graph.finish());
     } else if (kind != "data" && !graph.take(line) && !choices.take(reader, line)) {
@@ -139,8 +145,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
     }
   }
   graphs.push_back(graph.finish());
-  if (named && (graphs[0].axes().empty() || !graphs[0].kept().empty()))
-    reader.refuse("has no named axes, or states, expected axes alone");
+  if (named && graphs[0].axes().empty()) reader.refuse("has no named axes, expected one at least");
   plan->options_.progress = nullptr;
   plan->options_.math = math;
 
@@ -163,6 +168,10 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
     plan->options_.device = device;
     plan->options_.threads = plan->threads_;
     Compiler(*plan, plan->options_).simplify_graph();
+    for (const MadeAgain& again : plan->again_)
+      if (again.from >= plan->graph_.nodes().size())
+        reader.refuse("makes again what node ", again.from, " needs, of ", plan->graph_.nodes().size(), " nodes");
+    if (!plan->again_.empty()) plan->graph_ = made_again(plan->graph_, plan->again_).graph;
   }
   // Of named axes the choices are of the simplified graph.
   if (reason.empty() || !named)

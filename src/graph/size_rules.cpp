@@ -200,6 +200,7 @@ void Graph::follow(const SizeRule& rule, const Value& old, std::vector<ValueId>&
 
 void Graph::forget_rules() {
   rules_.clear();
+  derived_.clear();
   for (Node& node : nodes_) node.late.clear();
 }
 

@@ -61,7 +61,10 @@ void keep_built(Context& context, std::vector<NodeStates>& nodes) {
 Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
   constants_->share(plan.graph_);
   sources_.push_back(plan.graph_);
-  for (const GraphInput& input : plan.graph_.inputs()) {
+  for (size_t i = 0; i < plan.graph_.inputs().size(); ++i) {
+    const GraphInput& input = plan.graph_.inputs()[i];
+    if (input.kept >= 0) continue;
+    given_.push_back(i);
     const Dims& shape = plan.graph_.value(input.value).desc.shape;
     for (int d = 0; d < shape.size(); ++d) {
       const std::string& axis = input.axes.empty() ? std::string() : input.axes[size_t(d)];
@@ -104,7 +107,12 @@ void Plan::Sizes::add(Graph source) {
     require(a.dtype == b.dtype && a.rank() == b.rank() && own.inputs()[i].axes == source.inputs()[i].axes,
             Code::invalid_argument, "plan: input \"", own.value(own.inputs()[i].value).name,
             "\" of a graph for further sizes is ", b, ", expected dtype, rank and axes as of ", a);
+    const GraphInput& kept = source.inputs()[i];
+    require(kept.kept == own.inputs()[i].kept && (kept.kept < 0 || a.shape == b.shape), Code::invalid_argument,
+            "plan: state \"", own.value(own.inputs()[i].value).name, "\" of a graph for further sizes is ", b,
+            ", expected a state like ", a);
   }
+  for (size_t k = 0; k < source.kept().size(); ++k) source.take_initial(k);  // the plan has its own
   constants_->share(source);
   std::lock_guard<std::mutex> making(making_);
   settle_outputs(source);
@@ -137,7 +145,7 @@ std::list<Graph> Plan::Sizes::sources() {
 bool Plan::Sizes::are_others(const std::vector<TensorRef>& inputs) const {
   const Graph& graph = plan_.graph_;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] && inputs[i]->desc().shape != graph.value(graph.inputs()[i].value).desc.shape) return true;
+    if (inputs[i] && inputs[i]->desc().shape != graph.value(given(graph, i).value).desc.shape) return true;
   return false;
 }
 
@@ -156,7 +164,7 @@ std::map<std::string, int64_t> Plan::Sizes::sizes_of(const std::vector<TensorRef
   std::map<std::string, int64_t> sizes;
   std::map<std::string, std::string> known_by;  // by axis: the input that said it first
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const GraphInput& declared = graph.inputs()[i];
+    const GraphInput& declared = this->given(graph, i);
     const std::string& name = graph.value(declared.value).name;
     const Dims &shape = graph.value(declared.value).desc.shape, &given = inputs[i]->desc().shape;
     const auto axis = [&](int d) { return declared.axes.empty() ? std::string() : declared.axes[size_t(d)]; };
@@ -192,7 +200,7 @@ Plan::Sizes::Kept Plan::Sizes::find(const Shapes& shapes) {
 std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i)
     require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"",
-            plan_.graph_.value(plan_.graph_.inputs()[i].value).name, "\" is missing");
+            plan_.graph_.value(given(plan_.graph_, i).value).name, "\" is missing");
   const Shapes shapes = shapes_of(inputs);
   if (auto known = known_at(shapes)) return known;
   const std::map<std::string, int64_t> sizes = sizes_of(inputs);

@@ -14,6 +14,8 @@
 // room for more than it holds: a run that is given what the last one gave writes behind it, and gives a view of the
 // same memory.  Nothing that was given before changes.  What a run is given otherwise is copied into such memory first.
 //
+// Values that a plan keeps between its runs are the plan's own at all sizes: a program for further ones has none.
+//
 // A graph may be made for some sizes only (Graph::require_sizes); further graphs of the same inputs and outputs may be
 // added for others.
 #pragma once
@@ -111,8 +113,12 @@ class Plan::Sizes {
   size_t limit() const;
   bool beyond_memory_limit() const;  // with lock_ held
 
+  // The i-th input that a caller gives.
+  const GraphInput& given(const Graph& graph, size_t i) const { return graph.inputs()[given_[i]]; }
+
   Plan& plan_;
   std::list<Graph> sources_;       // that of `grower_` among them
+  std::vector<size_t> given_;      // indices into Graph::inputs(), without the values that the plan keeps
   Shapes own_;                     // of the plan's own graph
   std::vector<int32_t> axis_at_;   // by place in shapes: an index into axes_, -1: the size is fixed
   std::vector<std::string> axes_;  // in the order in which inputs name them first

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/numbers.h"
+#include "graph/gradients.h"
 #include "graph/pass.h"
 #include "graph/passes/constants.h"
 #include "graph/used.h"
@@ -173,8 +174,14 @@ class Trainer {
         places_[size_t(input.value)] = made_.input(value.name, value.desc, input.axes, input.pinned);
       }
     }
+    auto part = old_.derived().begin();
     for (size_t i = 0; i < old_.nodes().size(); ++i) {
       follow_rules(i);
+      if (part != old_.derived().end() && part->first == i) {
+        derive(*part);
+        i = part++->end - 1;
+        continue;
+      }
       const Node& node = old_.node(i);
       if (trains(node))
         add_batch_norm(node);
@@ -223,9 +230,18 @@ class Trainer {
     ValueId& known = places_[size_t(id)];
     if (known == kNoValue) {
       const Value& value = old_.value(id);
+      require(value.constant != nullptr, Code::unsupported, "trainable: value \"", value.name,
+              "\" lies within gradients, which are derived anew; expected one that is a gradient");
       known = weights_[id] ? made_.keep(value.name, value.constant, true) : made_.constant(value.name, value.constant);
     }
     return known;
+  }
+
+  // Of what trains: a batch norm there has other gradients.
+  void derive(const DerivedPart& part) {
+    place(part.loss);
+    for (ValueId id : part.by) place(id);
+    derive_again(part, made_, places_);
   }
 
   void add(const Node& node) {

@@ -1,4 +1,5 @@
-/* A scale of the loss through the C ABI: a run whose gradients are not finite changes nothing but the scale. */
+/* Training through the C ABI: a scale of the loss (a run whose gradients are not finite changes nothing but the scale),
+ * what becomes a parameter, steps at batches of several sizes. */
 #include <math.h>
 #include <string.h>
 
@@ -131,5 +132,85 @@ TEST("trainable") {
   FAILS(PL_ERROR_INVALID_ARGUMENT, "kinds[1] is 9, expected a pl_trained",
         pl_graph_trainable(graph, 0.1, known, kinds, 2, &made));
   OK(pl_graph_release(graph));
+  OK(pl_context_release(context));
+}
+
+/* loss = the mean over a batch of x * w, by which w moves against a tenth of the mean of x; dx has the batch's size. */
+static pl_graph build_mean(pl_context context, int64_t n) {
+  const float w = 3, rate = 0.1f;
+  const int64_t shape[2] = {n, 1};
+  const int64_t one[1] = {1};
+  pl_graph graph;
+  pl_value x, weight, lr, loss, gradients[2], by[2], inputs[4], moved;
+  pl_tensor tensor;
+  OK(pl_graph_create(context, &graph));
+  OK(pl_graph_input(graph, "x", PL_F32, 2, shape, "n,", NULL, &x));
+  tensor = make_tensor(context, 1, one, NULL, &w, 1);
+  OK(pl_graph_parameter(graph, "w", tensor, &weight));
+  OK(pl_tensor_release(tensor));
+  tensor = make_tensor(context, 0, NULL, NULL, &rate, 1);
+  OK(pl_graph_constant(graph, "lr", tensor, &lr));
+  OK(pl_tensor_release(tensor));
+  inputs[0] = x, inputs[1] = weight;
+  OK(pl_graph_op(graph, "mul", NULL, inputs, 2, NULL, &loss, NULL));
+  OK(pl_graph_op(graph, "mean", NULL, &loss, 1, NULL, &loss, NULL));
+  by[0] = weight, by[1] = x;
+  OK(pl_graph_gradients(graph, loss, by, 2, gradients));
+  inputs[0] = weight, inputs[1] = gradients[0], inputs[2] = lr;
+  OK(pl_graph_op(graph, "sgd_step", NULL, inputs, 3, NULL, &moved, NULL));
+  OK(pl_graph_update(graph, weight, moved));
+  OK(pl_graph_output(graph, loss, "loss", NULL));
+  OK(pl_graph_output(graph, gradients[1], "dx", NULL));
+  return graph;
+}
+
+TEST("batches") {
+  enum { MOST = 4 };
+  const float values[MOST] = {1, 2, 3, 6};
+  pl_context context = make_context();
+  pl_graph graph = build_mean(context, 1), bound;
+  pl_plan plan, twin;
+  int64_t n;
+  float w = 3;
+  OK(pl_plan_compile(graph, "device=cpu tune=off", NULL, NULL, &plan));
+  OK(pl_graph_bind(graph, "n=4", &bound));
+  OK(pl_plan_compile(bound, "device=cpu tune=off", NULL, NULL, &twin));
+  OK(pl_graph_release(bound));
+  OK(pl_graph_release(graph));
+  for (n = 1; n <= MOST; n++) {
+    const int64_t shape[2] = {n, 1};
+    float loss, dx[MOST], mean = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) mean += values[i] / (float)n;
+    if (n % 2) { /* tensors and plain memory by turns */
+      pl_tensor x = make_tensor(context, 2, shape, NULL, values, (size_t)n), results[2] = {NULL, NULL};
+      OK(pl_plan_run(plan, &x, 1, results, 2));
+      OK(pl_tensor_read(results[0], &loss, sizeof loss));
+      OK(pl_tensor_read(results[1], dx, (size_t)n * sizeof *dx));
+      OK(pl_tensor_release(results[0]));
+      OK(pl_tensor_release(results[1]));
+      OK(pl_tensor_release(x));
+    } else {
+      const void* given = values;
+      void* results[2];
+      results[0] = &loss, results[1] = dx;
+      OK(pl_plan_run_memory_at(plan, &n, 1, &given, 1, results, 2));
+    }
+    CHECK(fabsf(loss - w * mean) < 1e-5f);
+    for (i = 0; i < n; i++) CHECK(fabsf(dx[i] - w / (float)n) < 1e-6f);
+    w -= 0.1f * mean;
+    CHECK(fabsf(state_of(plan, "w") - w) < 1e-5f);
+  }
+  {
+    const void* given = values;
+    void* results[2];
+    float loss, dx[MOST];
+    results[0] = &loss, results[1] = dx;
+    OK(pl_plan_run_memory(twin, &given, 1, results, 2));
+    CHECK(fabsf(loss - 9) < 1e-5f && fabsf(dx[3] - 0.75f) < 1e-6f);
+    CHECK(fabsf(state_of(twin, "w") - 2.7f) < 1e-5f);
+  }
+  OK(pl_plan_release(plan));
+  OK(pl_plan_release(twin));
   OK(pl_context_release(context));
 }
