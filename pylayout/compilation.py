@@ -73,7 +73,7 @@ def compile(
     "widen" values of f16 and bf16 from being held as f32 on a processor that does not multiply these.
     progress: called as progress(stage, fraction); what it raises ends the compilation, as Ctrl-C does.
 
-    An ONNX model in which a size follows from data, or whose values are sequences, is planned by segments, in the first
+    An ONNX model in which a size follows from data, or what sequences hold, is planned by segments, in the first
     run; such a Plan is saved with the segments that its runs found (docs/howto/sizes-known-late.md).
 
     Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.

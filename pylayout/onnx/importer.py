@@ -18,7 +18,7 @@ from .contents import Contents, array_type, check_texts, domain_of, initialisers
 from .errors import ValueNeeded
 from .fold import BASE_BYTES, BYTES_PER_BYTE, MAX_BYTES, budget
 from .node import Node
-from .operand import Known, Operand, safe_name
+from .operand import Known, Members, Operand, Stands, safe_name
 from .registry import LAST_OPSET, find
 from .scope import Scope
 
@@ -112,7 +112,9 @@ class Importer:
                     self.graph.require(f"#{value._id}.{i} == {self._shapes[entry.name][i]}")
         return value
 
-    def _output(self, name: str, operand: Operand) -> None:
+    def _output(self, name: str, operand: Stands) -> None:
+        if isinstance(operand, Members):
+            raise UnsupportedError(f"onnx: output {name!r} is a sequence, expected a tensor")
         try:
             value = operand.value(self.graph) if isinstance(operand, Known) else operand
             self.graph.output(value, safe_name(name))
@@ -121,12 +123,16 @@ class Importer:
 
     # ---- graphs ----
 
-    def run_graph(self, proto: Any, scope: Scope) -> list[Operand]:
+    def unrolled(self, size: Any, what: str) -> int:
+        """A size as the number of parts that something is taken apart into."""
+        return int(size)
+
+    def run_graph(self, proto: Any, scope: Scope) -> list[Stands]:
         """Converts the nodes that the outputs of a graph need; returns its outputs."""
         names = [output.name for output in proto.output]
         return self._run_nodes(proto.node, names, scope)
 
-    def run_subgraph(self, proto: Any, outer: Node, inputs: Sequence[Operand], label: str) -> list[Operand]:
+    def run_subgraph(self, proto: Any, outer: Node, inputs: Sequence[Stands], label: str) -> list[Stands]:
         """The outputs of a subgraph of a node, given the subgraph's inputs."""
         if len(proto.input) != len(inputs):
             raise InvalidArgumentError(f"subgraph has {len(proto.input)} inputs, expected {len(inputs)}")
@@ -135,7 +141,7 @@ class Importer:
         with self._nested(outer):
             return self.run_graph(proto, scope)
 
-    def run_function(self, proto: Any, node: Node) -> list[Operand | None]:
+    def run_function(self, proto: Any, node: Node) -> list[Stands | None]:
         """The outputs of a function, called by a node."""
         if len(node.inputs) > len(proto.input):
             raise InvalidArgumentError(f"function has {len(proto.input)} inputs, but is given {len(node.inputs)}")
@@ -154,7 +160,7 @@ class Importer:
     def _nested(self, node: Node) -> Any:
         return _Depth(self, node)
 
-    def _run_nodes(self, nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Operand]:
+    def _run_nodes(self, nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Stands]:
         for proto in ordered(nodes, outputs, scope):
             self._convert(proto, scope)
         results = []
@@ -231,7 +237,7 @@ class Importer:
         return results
 
     def _store(self, node: Node, results: list[Any]) -> None:
-        parents = tuple(operand for operand in node.inputs if isinstance(operand, Value))
+        parents = tuple(one for x in node.inputs for one in _tensors(x) if isinstance(one, Value))
         for i, name in enumerate(node.proto.output):
             if not name:
                 continue
@@ -243,8 +249,9 @@ class Importer:
                 self.spend(result.array)
             if isinstance(result, Known) and not result.name:
                 result.name = name
-            if isinstance(result, Value) and all(parent is not result for parent in parents):
-                self._parents.setdefault(result._id, parents)
+            for one in _tensors(result):
+                if isinstance(one, Value) and all(parent is not one for parent in parents):
+                    self._parents.setdefault(one._id, parents)
             node.scope.values[name] = result
 
     def value_needed(self, operand: Value, what: str) -> ValueNeeded:
@@ -371,10 +378,15 @@ def _body(node: Node, schema: Any) -> Any:
     return function
 
 
-def _type_of(operand: Operand | None) -> bytes:
-    """An input's type and shape as a TypeProto."""
+def _tensors(operand: Any) -> tuple[Any, ...]:
+    """What a name stands for, taken apart."""
+    return operand.items if isinstance(operand, Members) else (operand,)
+
+
+def _type_of(operand: Stands | None) -> bytes:
+    """An input's type and shape as a TypeProto; of a sequence nothing."""
     proto = onnx.TypeProto()
-    if operand is not None:
+    if operand is not None and not isinstance(operand, Members):
         dtype = operand.dtype if isinstance(operand, Known) else operand.dtype.dtype
         proto.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
         for size in operand.shape:

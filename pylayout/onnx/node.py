@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from ..sizes import is_late, same_sizes
 from ..value import Value
 from .fold import FOLDS, arange, room
 from .fold_sizes import fold_sizes
-from .operand import Known, Operand, safe_name
+from .operand import Known, Members, Operand, Stands, safe_name
 from .scope import Import, Scope
 from .tensors import dtype_name, numpy_dtype
 
@@ -39,7 +40,7 @@ class Node:
         self.domain = domain
         self.opset = opset
         self.name = safe_name(proto.name) or safe_name(f"{proto.op_type}_{proto.output[0] if proto.output else ''}")
-        self.inputs: list[Operand | None] = [scope.find(name) if name else None for name in proto.input]
+        self.inputs: list[Stands | None] = [scope.find(name) if name else None for name in proto.input]
         self.inputs = [importer.model.of_module(x, proto) if isinstance(x, Known) else x for x in self.inputs]
         self.attributes: dict[str, Any] = {}
         for attribute in proto.attribute:
@@ -56,15 +57,29 @@ class Node:
         """Whether an optional input is given."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def x(self, index: int) -> Operand:
-        """An input that must be there."""
+    def given(self, index: int) -> Stands:
+        """An input that must be there: a tensor or a sequence."""
         operand = self.inputs[index] if index < len(self.inputs) else None
         if operand is None:
             raise InvalidArgumentError(f"input {index} is missing")
         return operand
 
+    def x(self, index: int) -> Operand:
+        """A tensor that must be there."""
+        operand = self.given(index)
+        if isinstance(operand, Members):
+            raise InvalidArgumentError(f"input {index} is a sequence, expected a tensor")
+        return operand
+
+    def members(self, index: int) -> Members:
+        """A sequence that must be there."""
+        operand = self.given(index)
+        if not isinstance(operand, Members):
+            raise InvalidArgumentError(f"input {index} is a tensor, expected a sequence")
+        return operand
+
     def optional(self, index: int) -> Operand | None:
-        return self.inputs[index] if index < len(self.inputs) else None
+        return self.x(index) if self.has(index) else None
 
     def known(self, index: int) -> Any:
         """The elements of an input, as an array. Raises ValueNeeded where they are not known at import."""
@@ -96,6 +111,10 @@ class Node:
         if isinstance(operand, Known) and operand.sizes is not None and operand.sizes.size == 1:
             return operand.sizes.reshape(-1)[0]
         return self.number_at(index)
+
+    def unrolled(self, size: Any, what: str) -> int:
+        """A size as the number of parts that something is taken apart into: the graph holds for this one alone."""
+        return self.importer.unrolled(size, what)
 
     def number_at(self, index: int) -> Any:
         """An input of one element, as a Python number."""
@@ -218,6 +237,15 @@ class Node:
             return known.value(graph)
 
         return graph.op(name, *_each(arguments, value), name=self.name, **_each_of(keywords, value))
+
+    def parts(self, x: Operand, sections: list[Any], axis: int) -> list[Operand]:
+        """An operand cut along an axis; the sizes are those of all of it."""
+        if len(sections) < 2:
+            return [x] * len(sections)
+        if not isinstance(x, Known):
+            return list(self.op("split", x, sections, axis))
+        starts = [0, *itertools.accumulate(sections)]
+        return [self.op("slice", x, [a], [b], [axis]) for a, b in itertools.pairwise(starts)]
 
     def arange(self, first: Any, end: Any, step: Any = 1) -> Operand:
         """Whole numbers as the op of that name gives them; known, unless they follow from sizes."""

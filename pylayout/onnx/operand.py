@@ -1,8 +1,12 @@
-"""Operand: what a name in an ONNX graph stands for: a Value, or Known, a tensor with elements known at import."""
+"""Operand: what a tensor in an ONNX graph stands for: a Value, or Known, whose elements are known at import.
+
+A name stands for one, or for a sequence of them: Members.
+"""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy
@@ -15,7 +19,7 @@ from ..sizes import Size, hint_of
 from ..tensor import Tensor
 from ..value import Value
 
-__all__ = ["Few", "Known", "Operand", "Result", "safe_name"]
+__all__ = ["Few", "Known", "Members", "Operand", "Result", "Stands", "safe_name"]
 
 # Ops on weights one after the other; what comes of more is a constant.
 MAX_MADE = 50
@@ -203,4 +207,16 @@ def parts_of(made: tuple[str, Any, Any]) -> list[Any]:
 
 
 Operand: TypeAlias = Known | Value
-Result: TypeAlias = Any  # an Operand, an array, or a list of them: one for each output
+
+
+class Members:
+    """A sequence whose members are known at import, though not their elements. It never changes."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Iterable[Operand] = ()) -> None:
+        self.items = tuple(items)
+
+
+Stands: TypeAlias = Operand | Members  # what a name stands for
+Result: TypeAlias = Any  # what a name stands for, an array, or a list of them: one for each output

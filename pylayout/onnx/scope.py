@@ -10,7 +10,7 @@ from ..graph import Graph
 from ..value import Value
 from .contents import Contents
 from .errors import ValueNeeded
-from .operand import Operand
+from .operand import Operand, Stands
 
 __all__ = ["Import", "Scope"]
 
@@ -22,8 +22,11 @@ class Import(Protocol):
     graph: Graph
     dequantised: dict[int, Operand]  # by id: what stands for integers that are in the graph
 
-    def run_subgraph(self, proto: Any, outer: Any, inputs: Sequence[Operand], label: str) -> list[Operand]:
+    def run_subgraph(self, proto: Any, outer: Any, inputs: Sequence[Stands], label: str) -> list[Stands]:
         """The outputs of a subgraph of a node, given the subgraph's inputs."""
+
+    def unrolled(self, size: Any, what: str) -> int:
+        """A size as the number of parts that something is taken apart into."""
 
     def value_needed(self, operand: Value, what: str) -> ValueNeeded:
         """The error for a value that is not known at import."""
@@ -56,9 +59,9 @@ class Scope:
         if attributes is None and parent is not None:
             self.attributes = parent.attributes
         self.prefix = prefix
-        self.values: dict[str, Operand | None] = {}
+        self.values: dict[str, Stands | None] = {}
 
-    def find(self, name: str) -> Operand | None:
+    def find(self, name: str) -> Stands | None:
         """What a name stands for; None for an optional input that a function's caller left out."""
         scope: Scope | None = self
         while scope is not None:

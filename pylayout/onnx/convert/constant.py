@@ -22,7 +22,7 @@ def identity(node: Node) -> Result:
     PyTorch writes initialisers of equal values once, the others as its Identity. Where all elements are alike, as in
     fresh norms, the other is a tensor of its own, which may become another parameter; else one tensor is used twice.
     """
-    x = node.x(0)
+    x = node.given(0)
     may_be_weight = isinstance(x, Known) and x.made is None and x.may_be_trained and x.array.size > 0
     if isinstance(x, Known) and may_be_weight:
         first, *_, last = x.array.reshape(-1)[[0, 1, -1]]

@@ -6,11 +6,17 @@ import numpy
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..node import Node
-from ..operand import Known, Operand, Result
+from ..operand import Known, Members, Operand, Result, Stands
 from ..registry import converter
 
 # More iterations become more nodes than a plan is good for.
 MAX_ITERATIONS = 1000
+
+
+def _tensor(result: Stands) -> Operand:
+    if isinstance(result, Members):
+        raise InvalidArgumentError("the body gives a sequence, expected a tensor")
+    return result
 
 
 def _stacked(node: Node, parts: list[Operand], axis: int, what: str) -> Operand:
@@ -35,21 +41,21 @@ def loop(node: Node) -> Result:
     body = node.subgraph("body")
     count = int(node.number_at(0)) if node.has(0) else None
     condition = bool(node.number_at(1)) if node.has(1) else True
-    carried = [node.x(i) for i in range(2, len(node.inputs))]
+    carried = [node.given(i) for i in range(2, len(node.inputs))]
     scanned: list[list[Operand]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     step = 0
     while condition and (count is None or step < count):
         if step >= MAX_ITERATIONS:
             raise UnsupportedError(f"the loop runs more than {MAX_ITERATIONS} times")
-        inputs: list[Operand] = [Known(numpy.asarray(step)), Known(numpy.asarray(condition)), *carried]
+        inputs: list[Stands] = [Known(numpy.asarray(step)), Known(numpy.asarray(condition)), *carried]
         results = node.importer.run_subgraph(body, node, inputs, f"body{step}")
         if len(results) < 1 + len(carried):
             raise InvalidArgumentError(f"body has {len(results)} outputs, expected at least {1 + len(carried)}")
-        again = node.elements(results[0], "the loop's condition")
+        again = node.elements(_tensor(results[0]), "the loop's condition")
         condition = bool(again.reshape(-1)[0])
         carried, rest = results[1 : 1 + len(carried)], results[1 + len(carried) :]
         for rows, row in zip(scanned, rest, strict=True):
-            rows.append(row)
+            rows.append(_tensor(row))
         step += 1
     return [*carried, *(_stacked(node, rows, 0, "the loop") for rows in scanned)]
 
@@ -83,9 +89,9 @@ def scan(node: Node) -> Result:
             part = node.op("slice", x, [at], [at + 1], [axis])
             parts.append(node.op("reshape", part, [*x.shape[:axis], *x.shape[axis + 1 :]]))
         results = node.importer.run_subgraph(body, node, [*carried, *parts], f"body{step}")
-        carried = results[:states]
+        carried = [_tensor(x) for x in results[:states]]
         for rows, row in zip(scanned, results[states:], strict=True):
-            rows.append(row)
+            rows.append(_tensor(row))
     outputs: list[Operand] = []
     for rows, axis, back in zip(scanned, out_axes, out_backwards, strict=True):
         outputs.append(_stacked(node, rows[::-1] if back else rows, axis, "the scan"))

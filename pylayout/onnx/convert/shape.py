@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -100,12 +99,7 @@ def _split(node: Node, axis: int, sections: list[int]) -> Result:
         raise ShapeError(f"split is {sections}, expected sizes whose sum is {x.shape[axis]}")
     if len(sections) != len(node.proto.output):
         raise ShapeError(f"split is {sections}, expected {len(node.proto.output)} sizes, one for each output")
-    if len(sections) == 1:
-        return x
-    if not isinstance(x, Known):
-        return list(node.op("split", x, sections, axis))
-    starts = [0, *itertools.accumulate(sections)]
-    return [node.op("slice", x, [a], [b], [axis]) for a, b in itertools.pairwise(starts)]
+    return node.parts(x, sections, axis)
 
 
 @converter("Split", since=2)

@@ -84,6 +84,12 @@ class SegmentImporter(Importer):
         self._pin(value._id, array.shape, shape)
         return value
 
+    def unrolled(self, size: Any, what: str) -> int:
+        """A number alone: to import a segment anew for each of the sizes that data give is slower than the host is."""
+        if isinstance(size, Size) or not self._late:
+            raise UnsupportedError(f"{what} may follow from data")
+        return int(size)
+
     def _axis(self, name: str, size: int) -> str:
         axis = name[:MAX_AXIS_NAME]
         self.graph._sizes[axis] = size

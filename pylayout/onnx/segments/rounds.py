@@ -18,7 +18,7 @@ from ..contents import Contents, domain_of, initialisers_of
 from ..errors import ValueNeeded
 from ..host import HOST
 from ..importer import ordered, used_names
-from ..operand import Known
+from ..operand import Known, Members
 from ..scope import Scope
 from .importing import SegmentImporter
 from .steps import HostStep, Rebuild, Segment
@@ -222,6 +222,9 @@ class Rounds:
         """The node of an output that no graph can give, which is computed on the host from now on."""
         for name in outputs:
             operand = segment.scope.values[name]
+            if isinstance(operand, Members):  # a list, which is what nodes on the host take and give
+                hosted.add(id(computed[name]))
+                return computed[name]
             if not isinstance(operand, Known):
                 continue
             try:
