@@ -192,21 +192,70 @@ WRONG = (
 )
 
 
-@settings(max_examples=200, deadline=None)
-@given(data=st.data())
-def test_nonsense_with_a_good_checksum_is_an_error_or_a_plan(whole, tmp_path_factory, data):
+def trained_graph():
+    """A step of training, of which a limit lets something be made again."""
+    g = pl.Graph(sizes={"n": 16})
+    y, t = g.input("x", ("n", 8)), g.input("t", ("n",), "s64")
+    rng = numpy.random.default_rng(0)
+    for i in range(4):
+        w = g.parameter(f"w{i}", rng.standard_normal((64, y.shape[1])).astype("float32") / 8)
+        y = g.gelu(g.linear(y, w))
+    loss = g.cross_entropy(y, t)
+    g.output(loss, "loss")
+    pl.training.sgd(g, loss, momentum=0.9)
+    return g
+
+
+def labelled(n):
+    return values(n, 8), numpy.arange(n) % 64
+
+
+@pytest.fixture(scope="module")
+def whole_trained(tmp_path_factory):
+    bytes_of_all = saved(tmp_path_factory.mktemp("free"), trained_graph)[0].summary()["memory"]["bytes"]
+    plan, path = saved(tmp_path_factory.mktemp("trained"), trained_graph, memory_limit=bytes_of_all - 4096)
+    assert plan.summary()["made_again"]["ops"]
+    again = pl.load_plan(path)
+    for n in (16, 3):
+        assert_equal(again.run(*labelled(n)), plan.run(*labelled(n)))
+    return path.read_bytes()
+
+
+def with_nonsense(whole, path, data, records=()):
+    """The file with some other fields, in these records or in all."""
     end = whole.index(b"\nend\t") + 1
     lines = [line.split(b"\t") for line in whole[:end].split(b"\n")[:-1]]
+    among = [line for line in lines[1:] if not records or line[0] in records]
     for _ in range(data.draw(st.integers(1, 3))):
-        line = lines[data.draw(st.integers(1, len(lines) - 1))]
+        line = among[data.draw(st.integers(0, len(among) - 1))]
         field = data.draw(st.integers(0, len(line) - 1))
         line[field] = data.draw(st.sampled_from([*WRONG, line[field] + b"0"]))
     header = b"\n".join(b"\t".join(line) for line in lines) + b"\n"
-    path = tmp_path_factory.getbasetemp() / "nonsense.plan"
     path.write_bytes(resealed(header) + whole[whole.index(b"\n", end) + 1 :])
+    return path
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_nonsense_with_a_good_checksum_is_an_error_or_a_plan(whole, tmp_path_factory, data):
+    path = with_nonsense(whole, tmp_path_factory.getbasetemp() / "nonsense.plan", data)
     try:
         plan = pl.load_plan(path)
         plan.run(values(1, 5, 32))
+    except pl.InternalError:
+        raise
+    except pl.Error:
+        pass
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_nonsense_in_a_plan_that_trains_is_an_error_or_a_plan(whole_trained, tmp_path_factory, data):
+    records = data.draw(st.sampled_from([(b"gradients", b"made_again", b"named", b"state", b"update"), ()]))
+    path = with_nonsense(whole_trained, tmp_path_factory.getbasetemp() / "nonsense_trained.plan", data, records)
+    try:
+        plan = pl.load_plan(path)
+        plan.run(*labelled(3))
     except pl.InternalError:
         raise
     except pl.Error:
