@@ -358,11 +358,9 @@ class AdamStep(Full):
         v = beta2 * v + (1 - beta2) * g * g
         root = np.sqrt(v / (1 - beta2**step)) + float(self.attribute("eps", 1e-8))
         moved = w * (1 - lr * decay if decoupled else 1) - lr * m / (1 - beta1**step) / root
-        # The shares of the new are differences of numbers near 1, in f32.
-        of_share = UNIT / (1 - beta2) + 8 * UNIT
-        of_move = lr / (1 - beta1**step) / root * (16 * UNIT * size + np.abs(m) * of_share)
+        of_move = lr / (1 - beta1**step) / root * 24 * UNIT * size
         return [
             (moved, 8 * UNIT * np.abs(w) + of_move, self.dtype),
             (m, 8 * UNIT * size, self.dtype),
-            (v, v * of_share + 8 * UNIT * np.abs(decay * w) * (np.abs(g) + np.abs(decay * w)), self.dtype),
+            (v, 8 * UNIT * v + 8 * UNIT * np.abs(decay * w) * (np.abs(g) + np.abs(decay * w)), self.dtype),
         ]

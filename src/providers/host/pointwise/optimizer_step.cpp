@@ -11,8 +11,9 @@ namespace {
 // Weight, gradient, and what an optimizer keeps: of each a chunk is read before any is written.
 constexpr uint32_t kInPlace = 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4;
 
+// `share`, of what is new: one less the other factor, in double. In float it would be off by 1.3e-5 where that is 0.999.
 struct Sgd {
-  float momentum, dampening, decay;
+  float momentum, share, decay;
   bool nesterov;
 };
 
@@ -20,7 +21,7 @@ PL_VECTORISED void sgd_run(const Sgd& s, float rate, float* w, const float* grad
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const float g = grad[i] + s.decay * w[i];
-    v[i] = s.momentum * v[i] + (1.0f - s.dampening) * g;
+    v[i] = s.momentum * v[i] + s.share * g;
     w[i] -= rate * (s.nesterov ? g + s.momentum * v[i] : v[i]);
   }
 }
@@ -30,7 +31,7 @@ PL_VECTORISED void sgd_run(const Sgd& s, float rate, float* w, const float* grad
 }
 
 struct Adam {
-  float beta1, beta2, eps, decay;
+  float beta1, share1, beta2, share2, eps, decay;
   bool decoupled;
 };
 
@@ -41,8 +42,8 @@ PL_VECTORISED void adam_run(const Adam& a, float rate, float step_size, float ro
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const float g = grad[i] + decay * w[i];
-    m[i] = a.beta1 * m[i] + (1.0f - a.beta1) * g;
-    v[i] = a.beta2 * v[i] + (1.0f - a.beta2) * g * g;
+    m[i] = a.beta1 * m[i] + a.share1 * g;
+    v[i] = a.beta2 * v[i] + a.share2 * g * g;
     w[i] = kept * w[i] - step_size * m[i] / (__builtin_sqrtf(v[i]) / root + a.eps);
   }
 }
@@ -122,17 +123,18 @@ void list_optimizer_step(const Op& op, CandidateList& out) {
   if (a[attr::function] == "sgd") {
     const SgdBody body{
         step,
-        {float(a[attr::momentum]), float(a[attr::dampening]), float(a[attr::weight_decay]), a[attr::nesterov]},
+        {float(a[attr::momentum]), float(1 - a[attr::dampening]), float(a[attr::weight_decay]), a[attr::nesterov]},
         op.has(3)};
     add_candidate(out, "sgd_step", Quality::fast, inputs, outputs, [body] { return body; });
     out.candidates.back().in_place = kInPlace;
     return;
   }
+  const double beta1 = a[attr::beta1], beta2 = a[attr::beta2];
   const AdamBody body{step,
-                      {float(a[attr::beta1]), float(a[attr::beta2]), float(a[attr::eps]), float(a[attr::weight_decay]),
-                       a[attr::decoupled]},
-                      a[attr::beta1],
-                      a[attr::beta2]};
+                      {float(beta1), float(1 - beta1), float(beta2), float(1 - beta2), float(a[attr::eps]),
+                       float(a[attr::weight_decay]), a[attr::decoupled]},
+                      beta1,
+                      beta2};
   add_candidate(out, "adam_step", Quality::fast, inputs, outputs, [body] { return body; });
   out.candidates.back().in_place = kInPlace;
 }
