@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
+from .bundle import Opened, is_bundle, is_opened, is_part
 from .dtypes import dense_layout
 from .fold import attribute_of, copy_of, folded
 from .partition import idle_of, is_random, is_view, levels, separate_views, writes
@@ -38,7 +39,7 @@ MAX_DIVISIONS = 8  # of one graph between plans and PyTorch, for sizes that one 
 MAX_PACKINGS = 2  # so often weights that changed are packed again; then they are inputs of plans
 
 # A step of `program` whose function `at` may have to bind to sizes first.
-_Step = tuple[Callable[..., Any] | Segment | AsTraced, Sequence[Any], dict[str, Any], Node | list[Node]]
+_Step = tuple[Callable[..., Any] | Segment | AsTraced | Opened, Sequence[Any], dict[str, Any], Node | list[Node]]
 
 
 class Compiled:
@@ -235,7 +236,7 @@ class _Division:
         self._refused: dict[Node, str] = {}
         self._passed: dict[Node, Passed] = {}  # what plans alone read
         self._between: dict[Node, Passed] = {}  # of these, what one plan of this division hands to another
-        self._tried: dict[tuple[tuple[Node, ...], ...], Segment] = {}
+        self._tried: dict[tuple[Any, ...], Segment] = {}
         self._find_refused()
         while not self._divide():
             pass
@@ -254,8 +255,8 @@ class _Division:
             if is_number(node)
         }
         steps: list[Step] = [
-            (called.at(evaluation) if isinstance(called, (Segment, AsTraced)) else called, arguments, named, results)
-            for called, arguments, named, results in self._calls
+            (called.at(evaluation) if isinstance(called, (Segment, AsTraced, Opened)) else called, given, named, made)
+            for called, given, named, made in self._calls
         ]
         return program(self._placeholders, steps, self._output.args[0], numbers)  # type: ignore[arg-type]
 
@@ -320,11 +321,12 @@ class _Division:
             replaced = self._find_replaced(outputs, inside) if self._device.type == "ocl" else {}
             self._replaced.update(replaced)
             written: dict[Node, Node] = {node: copy.args[0] for node, copy in replaced.items()}  # type: ignore[misc]
+            bundle = self._bundle_of(outputs, inside)
             try:
-                key = (tuple(group), tuple(passed), tuple(written))
+                key = (tuple(group), tuple(passed), tuple(written), bundle)
                 segment = self._tried.get(key) or Segment(
                     group, outputs, self._constants, self._shared, self._steady, self._options, self._device,
-                    self._present, passed, written,
+                    self._present, passed, written, bundle,
                 )  # fmt: skip
             except InternalError:
                 raise
@@ -337,6 +339,14 @@ class _Division:
             self.segments.append(segment)
             self._of_level[at] = segment
         return True
+
+    def _bundle_of(self, outputs: Sequence[Node], inside: set[Node]) -> Node | None:
+        """What carries outputs of a plan for backward, where it carries no others and nobody else reads these."""
+        for node in {user for output in outputs for user in output.users if is_bundle(user)}:
+            carried = {*node.all_input_nodes}
+            if carried <= {*outputs} and all({*each.users} <= inside | {node} for each in carried):
+                return node
+        return None
 
     def _find_replaced(self, outputs: Sequence[Node], inside: set[Node]) -> dict[Node, Node]:
         """Of a plan's outputs that are only copied to a parameter or buffer, which nothing else reads, the copies."""
@@ -359,7 +369,7 @@ class _Division:
         found: dict[Node, Passed] = {}
         for node in self._nodes:
             passed, readers = passed_of(node), {*node.users}
-            if node.op == "placeholder":
+            if node.op == "placeholder" or is_part(node):
                 if passed is None or passed.layout is None:
                     continue
             elif not self._is_made_by_plan(node) or not may_pass(node.meta["val"]):
@@ -367,7 +377,7 @@ class _Division:
             elif passed is not None:
                 if passed.is_decided and passed.layout is None:  # PyTorch made it, in another division
                     continue
-                readers.discard(self._output)  # for backward
+                readers = {user for user in readers if user is not self._output and not is_bundle(user)}  # for backward
             elif all(self._level.get(user) == self._level[node] for user in readers):
                 continue
             if all(self._is_made_by_plan(user) for user in readers):
@@ -381,9 +391,9 @@ class _Division:
         """Calls in the order of levels, without what nobody reads."""
         needed: set[Node] = set(self._output.all_input_nodes)
         for segment in self.segments:
-            needed.update(segment.inputs)
-        replaced = {*self._replaced.values()}
-        called = {node for node in self._called() if not self._is_planned(node) and node not in replaced}
+            needed.update(segment.arguments)
+        elsewhere = {*self._replaced.values(), *(segment.bundle for segment in self.segments)}
+        called = {node for node in self._called() if not self._is_planned(node) and node not in elsewhere}
         here = [node for node in self._nodes if node.op == "get_attr" or node in called]
         copied: dict[Node, Callable[[], torch.Tensor]] = {}  # whoever gets a known value may write to it
         for node in reversed(here):
@@ -401,7 +411,7 @@ class _Division:
             (name_of(node.target), self._refused[node])
             for node in here
             if node in needed and node.target is not operator.getitem and node.op == "call_function"
-            and node not in self._views and node not in self._folded
+            and node not in self._views and node not in self._folded and not is_bundle(node) and not is_opened(node)
         ]  # fmt: skip
         order: list[tuple[int, int, _Step]] = []
         for at, node in enumerate(here):
@@ -411,17 +421,20 @@ class _Division:
                 order.append((-1, at, (partial(attribute_of, self._module, node), (), {}, node)))
             elif node in copied:
                 order.append((self._level[node], at, (copied[node], (), {}, node)))
+            elif is_opened(node):
+                order.append((self._level[node], at, (Opened(node), node.args[:1], {}, node)))
             else:
                 step: _Step = (node.target, node.args, dict(node.kwargs), node)
                 order.append((self._level[node], at, step))
-        for at, node in enumerate(self._placeholders):
+        places = [(-1, at, node) for at, node in enumerate(self._placeholders)]
+        places += [(self._level[node], at, node) for at, node in enumerate(here) if is_part(node) and node in needed]
+        for level, at, node in places:
             passed = passed_of(node)
             if passed is not None and passed.layout is not None and node not in self._passed and node.users:
                 step = (AsTraced(node, passed), (node,), {}, node)
-                order.append((-1, at, step))
+                order.append((level, at, step))
         for level, segment in self._of_level.items():
-            made = [node for node in segment.outputs if node not in segment.written]
-            step = (segment, [*segment.inputs, *segment.written.values()], {}, made)
+            step = (segment, [*segment.arguments, *segment.written.values()], {}, segment.made)
             order.append((level, 0, step))
         return [step for _, _, step in sorted(order, key=lambda each: each[:2])]
 

@@ -11,6 +11,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.node import map_arg
 
+from .bundle import bundle_up
 from .fold import known
 from .gradients import ALIASES, replace_gradients
 from .partition import base_of, is_view, view_again, writes
@@ -78,19 +79,20 @@ def _aliases(node: Node) -> list[Node]:
 def _pass_on(forward: GraphModule, backward: GraphModule, results: int) -> None:
     """Mark what forward keeps for backward and gives to nobody else: it may lie as plans like (passed.py).
 
-    Views share the memory of what they are of, and so do aliases of what is given.
+    Views share the memory of what they are of, and so do aliases of what is given. On the device ocl it is handed over
+    as one tensor (bundle.py), without what others see by a view.
     """
     outputs = forward.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     given = {node for node in outputs[:results] if isinstance(node, Node)}
-    kept = {node.name: node for node in outputs[results:] if isinstance(node, Node) and node.op == "call_function"}
+    kept = {
+        node.name: node
+        for node in outputs[results:]
+        if isinstance(node, Node) and node.op == "call_function" and not (is_view(node) or given & {*_aliases(node)})
+    }
     places = [node for node in backward.graph.nodes if node.op == "placeholder"]
     found = {
-        place: node
-        for place in places
-        if (node := kept.get(place.name)) is not None
-        and may_pass(node.meta.get("val"))
-        and not (is_view(node) or given & {*_aliases(node)})
+        place: node for place in places if (node := kept.get(place.name)) is not None and may_pass(node.meta.get("val"))
     }
     sizes = Symbols(places, found.keys())
     for place, node in found.items():
@@ -98,6 +100,8 @@ def _pass_on(forward: GraphModule, backward: GraphModule, results: int) -> None:
             passed = Passed()
             passed.mark(node)
             passed.mark(place)
+    seen = {base_of(node) for node in given}
+    bundle_up(forward, backward, results, [node for node in kept.values() if not seen & {*_aliases(node)}])
 
 
 def _describe_drawing(forward: GraphModule, backward: GraphModule) -> None:

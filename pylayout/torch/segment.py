@@ -20,9 +20,10 @@ from ..late import LateGraph
 from ..layout import Layout
 from ..plan import GraphFor, Plan
 from ..tensor import Tensor
+from .bundle import described, is_part
 from .dtypes import channels_last, may_overlap, strides_in
 from .memory import empty
-from .passed import Form, Passed
+from .passed import Form, Passed, passed_of
 from .specialise import bring, form_of
 from .symbols import Evaluation
 from .translate import Translator
@@ -31,12 +32,16 @@ __all__ = ["BoundSegment", "Segment"]
 
 logger = logging.getLogger("pylayout.torch")
 
+_NEW, _PART = -1, -2  # results of run_plan: a new tensor, one that a bundle carries
+
 
 class Segment:
     """A plan over nodes, for all sizes that follow from symbols. `at` gives what runs at certain ones.
 
     written: of some outputs the tensor, a parameter or buffer, that is to hold it: on the device ocl a call takes these
     tensors behind its inputs, writes into them, and gives the other outputs alone.
+    bundle: what carries some of the outputs (bundle.py); a call gives it, as the last of its results, in their place.
+    A call also takes what carries some of the inputs, as the last of its `arguments`.
 
     Raises UnsupportedError where the nodes cannot be a plan; the message names the node.
     """
@@ -53,6 +58,7 @@ class Segment:
         present: Evaluation | None,
         passed: Mapping[Node, Passed],
         written: Mapping[Node, Node],
+        bundle: Node | None,
     ) -> None:
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
@@ -60,6 +66,8 @@ class Segment:
         self.steady = steady
         self.passed = passed
         self.written = written
+        self.bundle = bundle
+        self.bundled = frozenset(() if bundle is None else bundle.all_input_nodes)
         self.layouts: dict[Node, str | None] = {}  # of inputs and outputs
         self.again: list[str] = []  # for which sizes the graph was made again, and why
         self._constants, self._shared, self._present = constants, shared, present
@@ -67,6 +75,17 @@ class Segment:
         translator = self._translated()
         self.given = tuple(translator.inputs)
         self.inputs = tuple(node for node in self.given if isinstance(node, Node))
+        # Parts that do not lie as the plan that made them left them are made by PyTorch.
+        parts = {
+            node for node in self.inputs
+            if is_part(node) and (node in passed or (found := passed_of(node)) is None or found.layout is None)
+        }  # fmt: skip
+        opened: Any = next((node.args[0] for node in parts), None)
+        self.opened: Node | None = opened
+        self.arguments: list[Node] = [node for node in self.inputs if node not in parts]
+        self.arguments += [] if opened is None else [opened.args[0]]
+        self.made = [node for node in outputs if node not in written and node not in self.bundled]
+        self.made += [] if bundle is None else [bundle]
         if device.type == "ocl":  # where the tensors are; PyTorch goes on to its next op
             options = {**options, "device": f"opencl:{device.index or 0}", "submit": "thread"}
         self.plan: Plan = compile(translator.graph, **options)
@@ -169,7 +188,7 @@ class BoundSegment:
             traced = form_of(node, evaluation)
             shape, strides = segment.carried(node, traced)
             self._made.append((shape, strides, value.dtype, math.prod(shape) * value.element_size()))
-            if node in segment.written:
+            if node in segment.written or node in segment.bundled:
                 continue
             if node not in segment.passed and strides != traced[1] and not may_overlap(*traced):
                 self._spread.append((new, traced[1]))
@@ -177,7 +196,9 @@ class BoundSegment:
         # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
         self._checked = []
         self._passed: dict[int, tuple[Passed, tuple[int, ...], Form]] = {}
-        for place, node in enumerate(segment.inputs):
+        self._count_of_inputs = len(segment.arguments)
+        plain = [node for node in segment.arguments if segment.opened is None or node is not segment.opened.args[0]]
+        for place, node in enumerate(plain):
             if node in segment.steady and not node.meta["val"].is_neg():
                 continue
             traced = form_of(node, evaluation)
@@ -185,23 +206,31 @@ class BoundSegment:
             self._checked.append((place, form[1]))
             if node in segment.passed:
                 self._passed[place] = (segment.passed[node], traced[0], form)
-        self._count_of_inputs = len(segment.inputs)
         self._call = self._call_on_device(segment) if self._device.type == "ocl" else 0
-        self._complex = [place for place, node in enumerate(segment.inputs) if node.meta["val"].is_complex()]
+        self._complex = [place for place, node in enumerate(plain) if node.meta["val"].is_complex()]
 
     def _call_on_device(self, segment: Segment) -> int:
         """The number of the call for `run_plan`."""
         like = [
             torch.empty_strided(shape, strides, dtype=dtype, device="meta") for shape, strides, dtype, _ in self._made
         ]
-        targets = [*segment.written]
-        written = [targets.index(node) if node in segment.written else -1 for node in segment.outputs]
+        order = {node: at for at, node in enumerate(segment.written)}
+        written = [_PART if node in segment.bundled else order.get(node, _NEW) for node in segment.outputs]
         address = int(ffi.cast("uintptr_t", self._handle))
-        # The plan's inputs count those too that only say a size.
-        places = [segment.given.index(segment.inputs[place]) for place, _ in self._checked]
         checked = [_with_strides(strides) for _, strides in self._checked]
+        carried: list[torch.Tensor] = []
+        sources: list[int] = []
+        if segment.opened is None:  # the plan's inputs count those too that only say a size
+            places = [segment.given.index(segment.arguments[place]) for place, _ in self._checked]
+        else:
+            assert not self._blanks
+            places = [place for place, _ in self._checked]
+            carried = described(segment.opened)
+            at = {node: place for place, node in enumerate(segment.arguments)}
+            part_of: dict[Node, Any] = {node: node.args[1] for node in segment.inputs if node not in at}
+            sources = [at[node] if node in at else -1 - part_of[node] for node in segment.inputs]
         call: int = torch.ops.pylayout_ocl.new_plan_call(
-            address, self._device.index or 0, like, written, checked, places
+            address, self._device.index or 0, like, written, checked, places, carried, sources
         )
         weakref.finalize(self, torch.ops.pylayout_ocl.release_plan_call, call)
         return call

@@ -10,7 +10,7 @@
 #include "programs.h"
 #include "shim.h"
 
-using namespace ocl;
+namespace ocl {
 
 namespace {
 
@@ -152,9 +152,11 @@ struct PlanCall {
   struct Result {
     std::vector<int64_t> sizes, strides;
     at::ScalarType type;
-    int64_t written;  // into which of the tensors that the caller gives for it; -1: into a new one
+    int64_t written;  // into which of the tensors that the caller gives for it; or one of these:
   };
-  struct Input {  // one that may come with other strides than the plan takes
+  static constexpr int64_t kNew = -1;   // a new tensor
+  static constexpr int64_t kPart = -2;  // what the last result carries, a tensor of bytes
+  struct Input {                        // one that may come with other strides than the plan takes
     size_t place;
     std::vector<int64_t> strides;
   };
@@ -162,12 +164,44 @@ struct PlanCall {
   c10::DeviceIndex device;
   std::vector<Result> results;
   std::vector<Input> checked;
+  std::shared_ptr<const PartForms> made_parts;  // null: none
+  int64_t made_bytes = 0;
+  // Of a plan that reads what another one made so: all that the last tensor it is given carries, and the plan's inputs,
+  // each by its place among the tensors that are given or, as -1 - k, the one that is carried in place k.
+  PartForms given_parts;
+  std::vector<int64_t> sources;
 };
 
-// `like`: tensors of the meta device, as each result is; `inputs`: likewise those in the places `checked`. The number of
-// a call, for run_plan; the plan must outlive it.
+PartForm part_form(const at::Tensor& like) {
+  const std::optional<pl_dtype> dtype = dtype_of(like.scalar_type());
+  TORCH_CHECK(dtype, "ocl: dtype ", like.scalar_type(), " cannot be carried");
+  return {*dtype, like.sizes().vec(), like.strides().vec(), like.numel() * int64_t(like.element_size()), 0};
+}
+
+// A tensor of bytes that carries others.
+at::Tensor carrier(c10::DeviceIndex device, int64_t bytes, std::vector<Handle> parts,
+                   std::shared_ptr<const PartForms> forms) {
+  at::Tensor made = empty_free({bytes}, {1}, at::kByte, device);
+  place_of(made).block->adopt(std::move(parts), std::move(forms));
+  return made;
+}
+
+// What a tensor of bytes carries, also where that was moved to other memory meanwhile.
+std::vector<Handle> carried(const at::Tensor& bytes, const PartForms& forms) {
+  const Place place = place_of(bytes);
+  std::vector<Handle> parts = place.block->parts(forms);
+  if (!parts.empty()) return parts;
+  const Place first{place.block, place.bytes + bytes.storage_offset()};
+  for (const PartForm& form : forms)
+    parts.push_back(Place{first.block, first.bytes + form.offset}.view(form.dtype, form.sizes, form.strides, 0));
+  return parts;
+}
+
+// `like`: tensors of the meta device, as each result is; `inputs`: likewise those in the places `checked`; `carried`:
+// likewise what the last tensor carries. The number of a call, for run_plan; the plan must outlive it.
 int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor>& like, at::ArrayRef<int64_t> written,
-                      const std::vector<at::Tensor>& inputs, at::ArrayRef<int64_t> checked) {
+                      const std::vector<at::Tensor>& inputs, at::ArrayRef<int64_t> checked,
+                      const std::vector<at::Tensor>& carried, at::ArrayRef<int64_t> sources) {
   TORCH_CHECK(checked.size() == inputs.size(), "ocl: new_plan_call: ", checked.size(), " places of inputs, expected ",
               inputs.size());
   TORCH_CHECK(written.size() == like.size(), "ocl: new_plan_call: ", written.size(), " places of results, expected ",
@@ -178,6 +212,14 @@ int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor
   for (size_t i = 0; i < like.size(); ++i)
     call->results.push_back({like[i].sizes().vec(), like[i].strides().vec(), like[i].scalar_type(), written[i]});
   for (size_t i = 0; i < inputs.size(); ++i) call->checked.push_back({size_t(checked[i]), inputs[i].strides().vec()});
+  auto parts = std::make_shared<PartForms>();
+  for (size_t i = 0; i < like.size(); ++i)
+    if (written[i] == PlanCall::kPart) parts->push_back(part_form(like[i]));
+  call->made_bytes = place_parts(*parts);
+  if (!parts->empty()) call->made_parts = std::move(parts);
+  for (const at::Tensor& each : carried) call->given_parts.push_back(part_form(each));
+  place_parts(call->given_parts);
+  call->sources = sources.vec();
   return reinterpret_cast<int64_t>(call.release());
 }
 
@@ -194,19 +236,65 @@ std::tuple<bool, std::vector<at::Tensor>> run_plan(int64_t number, const std::ve
     if (input.strides() != c10::IntArrayRef(each.strides) || input.is_neg()) return {false, {}};
   }
   std::vector<at::Tensor> made;
-  std::vector<Handle> held;
+  std::vector<Handle> held, parts;
   std::vector<pl_tensor> given, results;
   held.reserve(inputs.size() + call.results.size());
-  given.reserve(inputs.size());
+  given.reserve(std::max(inputs.size(), call.sources.size()));
   results.reserve(call.results.size());
-  for (const at::Tensor& tensor : inputs) given.push_back(held.emplace_back(view_of(tensor)).get());
+  if (call.sources.empty()) {
+    for (const at::Tensor& tensor : inputs) given.push_back(held.emplace_back(view_of(tensor)).get());
+  } else {
+    parts = carried(inputs.back(), call.given_parts);
+    for (const int64_t source : call.sources)
+      given.push_back(source < 0 ? parts.at(size_t(-1 - source)).get()
+                                 : held.emplace_back(view_of(inputs.at(size_t(source)))).get());
+  }
   for (const PlanCall::Result& result : call.results) {
-    if (result.written < 0) made.push_back(empty_strided(result.sizes, result.strides, result.type, call.device));
-    const at::Tensor& target = result.written < 0 ? made.back() : written.at(size_t(result.written));
+    if (result.written == PlanCall::kPart) {
+      results.push_back(nullptr);  // the library makes it
+      continue;
+    }
+    const bool is_new = result.written == PlanCall::kNew;
+    if (is_new) made.push_back(empty_strided(result.sizes, result.strides, result.type, call.device));
+    const at::Tensor& target = is_new ? made.back() : written.at(size_t(result.written));
     results.push_back(held.emplace_back(view_of(target)).get());
   }
   check(pl_plan_run(call.plan, given.data(), given.size(), results.data(), results.size()));
+  if (call.made_parts) {
+    parts.clear();
+    parts.reserve(call.made_parts->size());
+    for (size_t i = 0; i < results.size(); ++i)
+      if (call.results[i].written == PlanCall::kPart) parts.emplace_back(results[i]);
+    made.push_back(carrier(call.device, call.made_bytes, std::move(parts), call.made_parts));
+  }
   return {true, std::move(made)};
+}
+
+// A tensor of bytes that carries these, without a copy.
+at::Tensor bundle(const std::vector<at::Tensor>& tensors) {
+  auto forms = std::make_shared<PartForms>();
+  std::vector<Handle> parts;
+  for (const at::Tensor& each : tensors) {
+    forms->push_back(part_form(each));
+    parts.push_back(placed_view_of(each));
+  }
+  const int64_t bytes = place_parts(*forms);
+  return carrier(c10::DeviceIndex(tensors.at(0).get_device()), bytes, std::move(parts), std::move(forms));
+}
+
+// What a tensor of bytes carries, as tensors of PyTorch's; `like`: tensors of the meta device as they are.
+std::vector<at::Tensor> unbundle(const at::Tensor& bytes, const std::vector<at::Tensor>& like) {
+  PartForms forms;
+  for (const at::Tensor& each : like) forms.push_back(part_form(each));
+  place_parts(forms);
+  const std::vector<Handle> parts = carried(bytes, forms);
+  std::vector<at::Tensor> made;
+  for (size_t i = 0; i < like.size(); ++i) {
+    made.push_back(
+        empty_free(like[i].sizes(), like[i].strides(), like[i].scalar_type(), c10::DeviceIndex(bytes.get_device())));
+    adopt(made.back(), parts[i]);
+  }
+  return made;
 }
 
 // The library's tensor over a tensor of the device, as the number of a handle that is the caller's.
@@ -223,13 +311,22 @@ TORCH_LIBRARY(pylayout_ocl, m) {
   m.def("initial_seed(int device) -> int",
         [](int64_t device) { return int64_t(default_generator(c10::DeviceIndex(device)).current_seed()); });
   m.def("handle(Tensor tensor) -> int");
-  m.def("new_plan_call(int plan, int device, Tensor[] like, int[] written, Tensor[] inputs, int[] checked) -> int",
-        new_plan_call);
+  m.def(
+      "new_plan_call(int plan, int device, Tensor[] like, int[] written, Tensor[] inputs, int[] checked, "
+      "Tensor[] carried, int[] sources) -> int",
+      new_plan_call);
   m.def("release_plan_call(int call) -> ()", release_plan_call);
-  // For any tensors: also where a plan takes none.
+  m.def("bundle(Tensor[] tensors) -> Tensor");
+  // For any tensors: also where a plan takes none, and beside tensors of the meta device.
+  m.def("unbundle(Tensor bytes, Tensor[] like) -> Tensor[]", unbundle);
   m.def("run_plan(int call, Tensor[] inputs, Tensor(a!)[] written) -> (bool, Tensor[])", run_plan);
 }
 
-TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) { m.impl("handle", handle_of); }
+TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) {
+  m.impl("handle", handle_of);
+  m.impl("bundle", bundle);
+}
 
 }  // namespace
+
+}  // namespace ocl

@@ -219,6 +219,11 @@ struct Allocator final : c10::Allocator {
   }
 };
 
+int64_t bytes_of(pl_dtype dtype) {
+  static constexpr int64_t bytes[] = {4, 2, 2, 1, 1, 4, 8, 1};
+  return bytes[dtype];
+}
+
 Handle allocated(c10::DeviceIndex device, size_t bytes) {
   pl_tensor made = nullptr;
   pl_status status = pl_tensor_allocate(context(), device_name(device), bytes, &made);
@@ -306,6 +311,30 @@ void Block::adopt(Handle given, pl_dtype dtype, c10::IntArrayRef sizes, c10::Int
   given_ = {};
 }
 
+int64_t place_parts(PartForms& forms) {
+  constexpr int64_t kAligned = 256;  // for any dtype and any vector
+  int64_t bytes = 0;
+  for (PartForm& form : forms) {
+    form.offset = bytes;
+    bytes += (form.bytes + kAligned - 1) / kAligned * kAligned;
+  }
+  return bytes;
+}
+
+void Block::adopt(std::vector<Handle> parts, std::shared_ptr<const PartForms> forms) {
+  std::lock_guard<std::mutex> guard(lock_);
+  parts_ = std::move(parts);
+  part_forms_ = std::move(forms);
+}
+
+std::vector<Handle> Block::parts(const PartForms& forms) {
+  std::lock_guard<std::mutex> guard(lock_);
+  if (memory_.get() || !part_forms_) return {};
+  TORCH_CHECK(*part_forms_ == forms, "ocl: a tensor carries ", part_forms_->size(), " tensors, expected ", forms.size(),
+              " of the forms that its reader knows");
+  return parts_;
+}
+
 void Block::place() {
   std::lock_guard<std::mutex> guard(lock_);
   if (!memory_.get()) place_locked();
@@ -313,6 +342,16 @@ void Block::place() {
 
 void Block::place_locked() {
   memory_ = allocated(device_, bytes_);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const PartForm& form = (*part_forms_)[i];
+    pl_tensor target = nullptr;
+    check(pl_tensor_view(memory_.get(), form.dtype, int32_t(form.sizes.size()), form.sizes.data(), form.strides.data(),
+                         form.offset / bytes_of(form.dtype), &target));
+    const Handle held(target);
+    check(pl_tensor_copy(parts_[i].get(), target));
+  }
+  parts_.clear();
+  part_forms_ = nullptr;
   if (!given_.tensor.get()) return;
   const Handle given = std::exchange(given_.tensor, {});
   const Handle target = made(std::exchange(given_, {})).tensor;
@@ -326,6 +365,8 @@ void Block::place_locked() {
 
 void Block::clear() {
   given_ = {};
+  parts_.clear();
+  part_forms_ = nullptr;
   views_.clear();
   memory_ = {};
 }
@@ -354,10 +395,10 @@ Handle Place::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef stri
 
 Handle Place::view_of_memory(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset,
                              bool placed) const {
-  static constexpr int64_t bytes_of[] = {4, 2, 2, 1, 1, 4, 8, 1};
-  TORCH_CHECK(bytes % bytes_of[dtype] == 0, "ocl: memory that begins at byte ", bytes,
-              " of a storage, expected a multiple of ", bytes_of[dtype]);
-  return block->view(dtype, sizes, strides, offset + bytes / bytes_of[dtype], placed);
+  const int64_t size = bytes_of(dtype);
+  TORCH_CHECK(bytes % size == 0, "ocl: memory that begins at byte ", bytes, " of a storage, expected a multiple of ",
+              size);
+  return block->view(dtype, sizes, strides, offset + bytes / size, placed);
 }
 
 Place place_at(const void* address) {

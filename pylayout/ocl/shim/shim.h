@@ -66,6 +66,18 @@ class Handle {
   std::shared_ptr<const Held> held_;
 };
 
+// Tensors that one tensor of bytes carries, one behind another.
+struct PartForm {
+  pl_dtype dtype;
+  std::vector<int64_t> sizes, strides;
+  int64_t bytes;   // that its elements take
+  int64_t offset;  // of its first byte
+  bool operator==(const PartForm& other) const = default;
+};
+using PartForms = std::vector<PartForm>;
+// Sets offsets; the bytes of all together.
+int64_t place_parts(PartForms& forms);
+
 // Device memory behind a storage, and the views of it that were used last, with which reordered copies are kept.
 //
 // What an op of the library gave as the whole of a storage may lie in any layout, that of the op's kernel: such a block
@@ -87,6 +99,10 @@ class Block {
   Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, bool placed = false);
   // Of a free block that was made for one tensor: what an op gave as that tensor.
   void adopt(Handle given, pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
+  // Of a free block that was made for a tensor of bytes: the tensors that it carries, memory of their own.
+  void adopt(std::vector<Handle> parts, std::shared_ptr<const PartForms> forms);
+  // Those tensors; none where the block has memory with their elements, as somebody saw it as bytes, or never had any.
+  std::vector<Handle> parts(const PartForms& forms);
   // Elements lie where strides say, and stay there; the copy, if there is one, may wait (later.h).
   void place();
   // Whether others than the shim may know the memory: nothing that uses it waits.
@@ -112,7 +128,9 @@ class Block {
   void* address_;
   Handle memory_;  // null: of a free block, which has none yet
   std::mutex lock_;
-  View given_;               // of a free block without memory: all of its elements, if there are any
+  View given_;                 // of a free block without memory: all of its elements, if there are any
+  std::vector<Handle> parts_;  // the same, by parts of it
+  std::shared_ptr<const PartForms> part_forms_;
   std::vector<View> views_;  // the last one used is the last
   std::atomic<bool> shared_{false};
   mutable std::atomic<uint64_t> read_later_{0}, written_later_{0};  // the last rounds of Later with the block
