@@ -203,6 +203,17 @@ def test_single_numbers(rng: np.random.Generator) -> None:
     assert parameters_of(model(nodes, arrays, {"x": (1, (2, 8))})) == ["b", "w"]
 
 
+def test_a_single_number_written_once_for_two_weights(rng: np.random.Generator) -> None:
+    """PyTorch writes the second one of two equal weights as its Identity."""
+    nodes = [node("MatMul", "x w", "a"), node("Mul", "a s", "b"), node("Identity", "s", "t"), node("Mul", "b t", "y")]
+    arrays = {"w": normal(rng, 8, 4), "s": np.asarray([2], np.float32)}
+    proto = model(nodes, arrays, FLOATS, producer="pytorch")
+    x = normal(rng, *FLOATS["x"][1])
+    y = np.asarray(pl.compile(proto, tune="off").run(x)[0])
+    np.testing.assert_allclose(y, 4 * (x.astype(np.float64) @ arrays["w"]), rtol=1e-5, atol=1e-5)
+    assert parameters_of(model(nodes, {**arrays, "s": np.float32([2, 3, 4, 5])}, FLOATS)) == ["s", "w"]
+
+
 def test_given_tokens_are_parameters(rng: np.random.Generator) -> None:
     """Wherever data meet what the model brings along: a class token is joined to them, after it was repeated."""
     nodes = [

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
-from .operand import Known
+from .operand import Known, is_alike
 from .registry import FIRST_OPSET, LAST_OPSET
 from .tensors import ExternalData, array_of, checked_sizes, dtype_name, numpy_dtype
 from .weights import Weights, joined_uses, scope_of, turned_copies
@@ -109,7 +109,7 @@ class Contents:
             return known
         scope, (owner, _, last) = scope_of(node), known.name.rpartition(".")
         owners = self._joined[known.name]
-        if scope == (owner if owner in owners else min(owners)) or not _is_alike(known.array):
+        if scope == (owner if owner in owners else min(owners)) or not is_alike(known.array):
             return known
         key = (known.name, scope)
         if key not in self._apart:
@@ -124,7 +124,7 @@ class Contents:
         for tensor in self._turned.get(known.name, ()):
             own = self.known(tensor)
             array = own.array
-            if (array[:, 0] == known.array[0]).all() and (known.array == array.T).all() and not _is_alike(array):
+            if (array[:, 0] == known.array[0]).all() and (known.array == array.T).all() and not is_alike(array):
                 return Known(array.T, known.name, made=("permute", (own, [1, 0]), {}))
         return known
 
@@ -173,11 +173,6 @@ class Contents:
             found = [_bound_size(entry, i, bound, open_size) for i in range(len(entry.dims))]
             result[entry.name], _ = checked_sizes(found, what)
         return result
-
-
-def _is_alike(array: Any) -> bool:
-    """Whether all elements are the same: two such tensors may be equal by chance."""
-    return array.size > 0 and bool((array == array.reshape(-1)[0]).all())
 
 
 def _check_given(entry: Input, shape: tuple[int, ...], bound: dict[str, int]) -> None:

@@ -19,7 +19,7 @@ from ..sizes import Size, hint_of
 from ..tensor import Tensor
 from ..value import Value
 
-__all__ = ["Few", "Known", "Members", "Operand", "Result", "Stands", "safe_name"]
+__all__ = ["Few", "Known", "Members", "Operand", "Result", "Stands", "is_alike", "safe_name"]
 
 # Ops on weights one after the other; what comes of more is a constant.
 MAX_MADE = 50
@@ -198,6 +198,12 @@ class Few(Known):
             self.turned = Few(self.q.T, self.scale.T, zero, 1 - self.axis, self.block, self.bits)
             self.turned.turned = self
         return self.turned
+
+
+def is_alike(array: Any) -> bool:
+    """Whether all elements are the same: two such tensors may be equal by chance."""
+    flat = array.reshape(-1)
+    return flat.size > 0 and bool(flat[0] == flat[-1]) and bool((flat == flat[0]).all())
 
 
 def parts_of(made: tuple[str, Any, Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from ...errors import InvalidArgumentError, UnsupportedError
 from ...sizes import is_late
 from ..fold import room
 from ..node import Node, dtype_text, numpy_of
-from ..operand import Known, Operand, Result
+from ..operand import Known, Operand, Result, is_alike
 from ..registry import converter
 from ..tensors import numpy_dtype
 
@@ -23,12 +23,8 @@ def identity(node: Node) -> Result:
     fresh norms, the other is a tensor of its own, which may become another parameter; else one tensor is used twice.
     """
     x = node.given(0)
-    may_be_weight = isinstance(x, Known) and x.made is None and x.may_be_trained and x.array.size > 0
-    if isinstance(x, Known) and may_be_weight:
-        first, *_, last = x.array.reshape(-1)[[0, 1, -1]]
-        if first == last and bool((x.array == first).all()):
-            # constants over the same memory are one
-            return Known(x.array.copy(), node.proto.output[0], trained=x.trained)
+    if isinstance(x, Known) and x.made is None and x.may_be_trained and is_alike(x.array):
+        return Known(x.array.copy(), node.proto.output[0], trained=x.trained)  # over the same memory it would be one
     return x
 
 
