@@ -240,12 +240,24 @@ class Node:
 
     def parts(self, x: Operand, sections: list[Any], axis: int) -> list[Operand]:
         """An operand cut along an axis; the sizes are those of all of it."""
+        if any(size < 0 for size in sections) or sum(sections) != x.shape[axis]:
+            raise ShapeError(f"split is {sections}, expected sizes whose sum is {x.shape[axis]}")
         if len(sections) < 2:
             return [x] * len(sections)
         if not isinstance(x, Known):
             return list(self.op("split", x, sections, axis))
         starts = [0, *itertools.accumulate(sections)]
         return [self.op("slice", x, [a], [b], [axis]) for a, b in itertools.pairwise(starts)]
+
+    def joined(self, parts: list[Operand], axis: int) -> Operand:
+        """Operands one behind another along an axis; at least one."""
+        made: Operand = parts[0] if len(parts) == 1 else self.op("concat", parts, axis)
+        return made
+
+    def stacked(self, parts: list[Operand], axis: int) -> Operand:
+        """Operands of one shape along a new axis of the result; at least one."""
+        axis = self.axis(axis, parts[0].ndim + 1)
+        return self.joined([self.op("reshape", x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in parts], axis)
 
     def arange(self, first: Any, end: Any, step: Any = 1) -> Operand:
         """Whole numbers as the op of that name gives them; known, unless they follow from sizes."""

@@ -11,7 +11,7 @@ import onnx
 
 from ..graph import Trained
 
-__all__ = ["Weights"]
+__all__ = ["Weights", "is_counted", "joined_uses", "scope_of", "turned_copies"]
 
 # What PyTorch's exporter by torch.export writes beside an initialiser: what it was in the module, or of what the
 # exporter computed it.
@@ -61,13 +61,19 @@ def is_counted(name: str) -> bool:
     return _COUNTED.fullmatch(name) is not None
 
 
+def _list_in(text: str) -> list[Any] | None:
+    """A list as Python writes it; None where a file says anything else."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
+
+
 def _of_parts(text: str) -> Trained:
     """Of what was computed of the values with these names: a weight perhaps, unless all are numbers of the formula."""
-    try:
-        parts = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return Trained.BY_ROLE
-    counted = isinstance(parts, list) and all(isinstance(part, str) and is_counted(part) for part in parts)
+    parts = _list_in(text)
+    counted = parts is not None and all(isinstance(part, str) and is_counted(part) for part in parts)
     return Trained.NEVER if counted else Trained.BY_ROLE
 
 
@@ -75,11 +81,8 @@ def scope_of(node: Any) -> str:
     """The module that a node is of, where the exporter says it: "layers.0.norm"."""
     for entry in getattr(node, "metadata_props", ()):
         if entry.key == _SCOPES:
-            try:
-                scopes = ast.literal_eval(entry.value)
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                return ""
-            if isinstance(scopes, list) and len(scopes) > 1 and isinstance(scopes[-2], str):
+            scopes = _list_in(entry.value) or []
+            if len(scopes) > 1 and isinstance(scopes[-2], str):
                 return scopes[-2]
     return ""
 
@@ -113,6 +116,3 @@ def turned_copies(initialisers: Mapping[str, Any], weights: Weights) -> dict[str
             own.setdefault((tensor.data_type, *tensor.dims), []).append(tensor)
     found = {tensor.name: own.get((tensor.data_type, *reversed(tensor.dims)), []) for tensor in made}
     return {name: tensors for name, tensors in found.items() if tensors}
-
-
-__all__ += ["is_counted", "joined_uses", "scope_of", "turned_copies"]

@@ -98,19 +98,19 @@ def bundle_up(forward: GraphModule, backward: GraphModule, results: int, kept: S
     inside = {*joined}
     values = [node.meta["val"] for node in joined]
     sizes = (math.prod(value.shape) * value.element_size() for value in values)
-    bytes = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes)
+    count = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes)
     with values[0].fake_mode:
-        described = torch.empty(bytes, dtype=torch.uint8, device=values[0].device)
+        carrier = torch.empty(count, dtype=torch.uint8, device=values[0].device)
     with forward.graph.inserting_before(output):
         bundle = forward.graph.call_function(_op("bundle"), (joined,))
-    bundle.meta["val"] = described
+    bundle.meta["val"] = carrier
     at = outputs.index(joined[0])
     outputs[at] = bundle
     output.args = (tuple(node for node in outputs if node not in inside),)
     first = places[joined[0].name]
     with backward.graph.inserting_before(first):
         given = backward.graph.placeholder(bundle.name)
-    given.meta["val"] = described
+    given.meta["val"] = carrier
     last = [*places.values()][-1]
     with backward.graph.inserting_after(last):
         opened = backward.graph.call_function(_op("unbundle"), (given, []))

@@ -24,6 +24,23 @@ static float run(pl_plan plan, pl_tensor x, float value) {
   return loss;
 }
 
+/* A parameter of the value, and a constant: a learning rate. */
+static pl_value add_weight(pl_context context, pl_graph graph, int32_t rank, const int64_t* shape, float value) {
+  pl_value made;
+  pl_tensor tensor = make_tensor(context, rank, shape, NULL, &value, 1);
+  OK(pl_graph_parameter(graph, "w", tensor, &made));
+  OK(pl_tensor_release(tensor));
+  return made;
+}
+
+static pl_value add_rate(pl_context context, pl_graph graph, float value) {
+  pl_value made;
+  pl_tensor tensor = make_tensor(context, 0, NULL, NULL, &value, 1);
+  OK(pl_graph_constant(graph, "lr", tensor, &made));
+  OK(pl_tensor_release(tensor));
+  return made;
+}
+
 /* loss = x * w * w, by which w moves against 2 * x * w. */
 TEST("scale") {
   const float w = 3, rate = 0.25f;
@@ -35,12 +52,8 @@ TEST("scale") {
   pl_plan plan;
   OK(pl_graph_create(context, &graph));
   OK(pl_graph_input(graph, "x", PL_F32, 0, NULL, NULL, NULL, &x));
-  tensor = make_tensor(context, 0, NULL, NULL, &w, 1);
-  OK(pl_graph_parameter(graph, "w", tensor, &weight));
-  OK(pl_tensor_release(tensor));
-  tensor = make_tensor(context, 0, NULL, NULL, &rate, 1);
-  OK(pl_graph_constant(graph, "lr", tensor, &lr));
-  OK(pl_tensor_release(tensor));
+  weight = add_weight(context, graph, 0, NULL, w);
+  lr = add_rate(context, graph, rate);
   inputs[0] = weight, inputs[1] = weight;
   OK(pl_graph_op(graph, "mul", NULL, inputs, 2, NULL, &loss, NULL));
   inputs[0] = loss, inputs[1] = x;
@@ -137,20 +150,14 @@ TEST("trainable") {
 
 /* loss = the mean over a batch of x * w, by which w moves against a tenth of the mean of x; dx has the batch's size. */
 static pl_graph build_mean(pl_context context, int64_t n) {
-  const float w = 3, rate = 0.1f;
   const int64_t shape[2] = {n, 1};
   const int64_t one[1] = {1};
   pl_graph graph;
   pl_value x, weight, lr, loss, gradients[2], by[2], inputs[4], moved;
-  pl_tensor tensor;
   OK(pl_graph_create(context, &graph));
   OK(pl_graph_input(graph, "x", PL_F32, 2, shape, "n,", NULL, &x));
-  tensor = make_tensor(context, 1, one, NULL, &w, 1);
-  OK(pl_graph_parameter(graph, "w", tensor, &weight));
-  OK(pl_tensor_release(tensor));
-  tensor = make_tensor(context, 0, NULL, NULL, &rate, 1);
-  OK(pl_graph_constant(graph, "lr", tensor, &lr));
-  OK(pl_tensor_release(tensor));
+  weight = add_weight(context, graph, 1, one, 3);
+  lr = add_rate(context, graph, 0.1f);
   inputs[0] = x, inputs[1] = weight;
   OK(pl_graph_op(graph, "mul", NULL, inputs, 2, NULL, &loss, NULL));
   OK(pl_graph_op(graph, "mean", NULL, &loss, 1, NULL, &loss, NULL));

@@ -23,10 +23,7 @@ def _stacked(node: Node, parts: list[Operand], axis: int, what: str) -> Operand:
     """The results of all iterations along a new axis."""
     if not parts:
         raise UnsupportedError(f"{what} has no iteration, so that the size of its outputs is not known")
-    axis = node.axis(axis, parts[0].ndim + 1)
-    rows = [node.op("reshape", x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in parts]
-    made: Operand = rows[0] if len(rows) == 1 else node.op("concat", rows, axis)
-    return made
+    return node.stacked(parts, axis)
 
 
 @converter("If", since=1, note="the condition known")

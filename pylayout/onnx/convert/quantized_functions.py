@@ -107,7 +107,7 @@ def qlinear_concat(node: Node) -> Result:
         raise ShapeError(f"{len(node.inputs)} inputs, expected a scale, a zero point and three for each part")
     parts = [_real(node, at) for at in range(2, len(node.inputs), 3)]
     axis = node.axis(node.integer("axis"), parts[0].ndim)
-    return _quantised(node, parts[0] if len(parts) == 1 else node.op("concat", parts, axis), 0)
+    return _quantised(node, node.joined(parts, axis), 0)
 
 
 @converter("QGemm", domain=DOMAIN, note="A with one scale")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 
-from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ...errors import InvalidArgumentError, UnsupportedError
 from ..node import Node
 from ..operand import Members, Operand, Result, Stands
 from ..registry import converter
@@ -72,8 +72,6 @@ def split(node: Node) -> Result:
     keeps = bool(node.integer("keepdims", 1)) or node.has(1)
     if node.has(1) and node.x(1).ndim == 1:
         sections = node.integers_at(1)
-        if any(size < 0 for size in sections) or sum(sections) != x.shape[axis]:
-            raise ShapeError(f"split is {sections}, expected sizes whose sum is {x.shape[axis]}")
         if len(sections) > MAX_MEMBERS:
             raise UnsupportedError(f"there are {len(sections)} parts, expected at most {MAX_MEMBERS}")
     else:
@@ -95,11 +93,10 @@ def join(node: Node) -> Result:
     parts: list[Operand] = list(node.members(0).items)
     if not parts:
         raise InvalidArgumentError("the sequence is empty, expected an element at least")
-    new = node.integer("new_axis", 0)
-    axis = node.axis(node.integer("axis"), parts[0].ndim + (1 if new else 0))
-    if new:
-        parts = [node.op("reshape", x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in parts]
-    return parts[0] if len(parts) == 1 else node.op("concat", parts, axis)
+    axis = node.integer("axis")
+    if node.integer("new_axis", 0):
+        return node.stacked(parts, axis)
+    return node.joined(parts, node.axis(axis, parts[0].ndim))
 
 
 @converter("SequenceMap", since=17)

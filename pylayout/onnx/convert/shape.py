@@ -90,16 +90,14 @@ def transpose(node: Node) -> Result:
 def concat(node: Node) -> Result:
     operands = [node.x(i) for i in range(len(node.inputs))]
     axis = node.axis(node.integer("axis"), operands[0].ndim)
-    return operands[0] if len(operands) == 1 else node.op("concat", operands, axis)
+    return node.joined(operands, axis)
 
 
 def _split(node: Node, axis: int, sections: list[int]) -> Result:
-    x = node.x(0)
-    if any(size < 0 for size in sections) or sum(sections) != x.shape[axis]:
-        raise ShapeError(f"split is {sections}, expected sizes whose sum is {x.shape[axis]}")
+    parts = node.parts(node.x(0), sections, axis)
     if len(sections) != len(node.proto.output):
         raise ShapeError(f"split is {sections}, expected {len(node.proto.output)} sizes, one for each output")
-    return node.parts(x, sections, axis)
+    return parts
 
 
 @converter("Split", since=2)
