@@ -1,32 +1,26 @@
 #include "providers/host/attention/score_rows.h"
 
 #include "providers/host/common/independent.h"
+#include "providers/host/common/largest.h"
 
 namespace pl::host {
 namespace {
 
 constexpr int kLanes = kScoreLanes;
 
-// Passes over NaN, which the sum of exponentials then shows.
-PL_INLINE float larger(float a, float b) { return a > b ? a : b; }
-// Of arrays of lanes compilers make sixteen scalars here.
-typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-PL_INLINE const Lanes& lanes_at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
-PL_INLINE Lanes& lanes_at(float* x) { return *reinterpret_cast<Lanes*>(x); }
 // The lanes joined in pairs; the numbers of pairs are constants, so that no loop is left.
-template <bool Sum, int Half = kLanes / 2>
+template <int Half = kLanes / 2>
 PL_INLINE float joined(float* lanes) {
-  for (int l = 0; l < Half; ++l) lanes[l] = Sum ? lanes[l + Half] + lanes[l] : larger(lanes[l + Half], lanes[l]);
+  for (int l = 0; l < Half; ++l) lanes[l] += lanes[l + Half];
   if constexpr (Half > 1)
-    return joined<Sum, Half / 2>(lanes);
+    return joined<Half / 2>(lanes);
   else
     return lanes[0];
 }
 // A lower number, but for -infinity, counts as this in a mask: in units of ln 2 it would overflow, and keys that all
 // have the lowest number of f32 would no longer count alike.
 constexpr float kLowestOfMask = -2.35e38f;
-// Two passes over a row that lies in the nearest cache: of comparisons of Lanes compilers make sixteen scalars, and of
-// a loop that keeps the largest too.
+// Two passes over a row that lies in the nearest cache: of a loop that keeps the largest too compilers make scalars.
 template <bool Hides>
 PL_VECTORISED float masked_largest(const float* mask, float* x, int64_t n, float largest) {
   PL_INDEPENDENT
@@ -39,30 +33,12 @@ PL_VECTORISED float masked_largest(const float* mask, float* x, int64_t n, float
       x[i] += kPerLn2 * (added == -math::kInfinity ? added : limited);
     }
   }
-  alignas(64) float lanes[kLanes];
-  Lanes most = Lanes{} + largest;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const Lanes& here = lanes_at(x + i);
-    most = here > most ? here : most;
-  }
-  lanes_at(lanes) = most;
-  for (; i < n; ++i) lanes[0] = larger(x[i], lanes[0]);
-  return joined<false>(lanes);
+  return largest_of_values(x, n, largest);
 }
 
 }  // namespace
 
-PL_VECTORISED float largest_of(const float* x, int64_t n, float largest) {
-  alignas(64) float lanes[kLanes];
-  Lanes most = Lanes{} + largest;
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const Lanes& here = lanes_at(x + i);
-    most = here > most ? here : most;
-  }
-  lanes_at(lanes) = most;
-  return joined<false>(lanes);
-}
+PL_VECTORISED float largest_of(const float* x, int64_t n, float largest) { return largest_of_values(x, n, largest); }
 
 float mask_and_largest(bool hides, const float* mask, float* x, int64_t n, float largest) {
   return hides ? masked_largest<true>(mask, x, n, largest) : masked_largest<false>(mask, x, n, largest);
@@ -80,7 +56,7 @@ PL_VECTORISED float exponentials(float* x, int64_t n, float largest) {
       x[i + l] = power_of_two(x[i + l] - largest);
       lanes[l] += x[i + l];
     }
-  return joined<true>(lanes);
+  return joined<>(lanes);
 }
 
 }  // namespace pl::host

@@ -2,26 +2,14 @@
 
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/common/largest.h"
 #include "providers/host/normalise/row_sums.h"
 #include "providers/host/pointwise/vector_math.h"
 
 namespace pl::host {
 namespace {
 
-constexpr int kSoftmaxLanes = 16;
-
-// With math::maximum the loop over lanes is no vector code.
-PL_INLINE float larger_of(float a, float b) { return a > b ? a : b; }
-PL_VECTORISED float largest_in(const float* x, int64_t n) {
-  float lanes[kSoftmaxLanes];
-  for (int l = 0; l < kSoftmaxLanes; ++l) lanes[l] = -math::kInfinity;
-  int64_t i = 0;
-  for (; i + kSoftmaxLanes <= n; i += kSoftmaxLanes)
-    for (int l = 0; l < kSoftmaxLanes; ++l) lanes[l] = larger_of(x[i + l], lanes[l]);
-  for (; i < n; ++i) lanes[0] = larger_of(x[i], lanes[0]);
-  for (int l = 1; l < kSoftmaxLanes; ++l) lanes[0] = larger_of(lanes[l], lanes[0]);
-  return lanes[0];
-}
+PL_VECTORISED float largest_in(const float* x, int64_t n) { return largest_of_values(x, n, -math::kInfinity); }
 PL_VECTORISED void exponentials(const float* x, float* y, int64_t n, float largest) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest);
