@@ -72,6 +72,10 @@ constexpr double kChannelsLast = 0.78;
 constexpr double kStartMs = 0.005;
 // Of kernels with vectors half as wide as the processor's.
 constexpr double kHalfVectors = 0.6;
+// Of reductions: rows of 256 take three times as long as in the host provider.
+constexpr double kReductions = 0.25;
+// Of tanh with AVX2, whose table is gathered element by element: six times the host provider's time.
+constexpr double kGatheredTanh = 0.12;
 
 // Of brgemm where it reads the right matrix as it lies, in rows: it copies what is transposed, and rows of a power of
 // two. Rows of whole pages share sets of the caches.
@@ -110,6 +114,8 @@ double efficiency_of(const Op& op, std::string_view name, const TensorDesc& y, b
       else if (std::all_of(shape.begin() + 2, shape.end(), [](int64_t size) { return size == 1; }))
         reached = reach.pointwise;
     }
+    if (kind == "reduce") reached = kReductions;
+    if (kind == "unary" && !wide && op.attributes[attr::function] == "tanh") reached = kGatheredTanh;
     if (kind == "conv" && !wide && reach.name == "jit" && y.layout.is_channels_last()) reached *= kChannelsLast;
     break;
   }

@@ -1,4 +1,7 @@
-// Kind cumsum: running sums and products, in double or of 64 bits, one row gathered at a time.
+// Kind cumsum: running sums and products, in double or of 64 bits.
+//
+// When neighbours in memory belong to different rows, up to kChunk rows run side by side; otherwise a row runs by itself, kChunk
+// of its elements at a time.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,68 +15,138 @@ namespace {
 
 template <class T>
 using Modular = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;  // wraps around
+
 template <class T>
-T sum_of_two(T a, T b) {
-  return T(Modular<T>(a) + Modular<T>(b));
-}
+struct RunningSum {
+  static constexpr T start() { return T(0); }
+  static PL_INLINE T join(T a, T b) { return T(Modular<T>(a) + Modular<T>(b)); }
+};
 template <class T>
-T product_of(T a, T b) {
-  return T(Modular<T>(a) * Modular<T>(b));
-}
+struct RunningProduct {
+  static constexpr T start() { return T(1); }
+  static PL_INLINE T join(T a, T b) { return T(Modular<T>(a) * Modular<T>(b)); }
+};
 // log(exp(a) + exp(b)).
-double exponents_joined(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
-  const double larger = std::max(a, b), smaller = std::min(a, b);
-  return std::isinf(larger) ? larger : larger + std::log1p(std::exp(smaller - larger));
+template <class T>
+struct RunningLogOfExponents {
+  static constexpr T start() { return -std::numeric_limits<T>::infinity(); }
+  static PL_INLINE T join(T a, T b) {
+    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();
+    const T larger = std::max(a, b), smaller = std::min(a, b);
+    return std::isinf(larger) ? larger : larger + std::log1p(std::exp(smaller - larger));
+  }
+};
+
+// values[i] becomes what `total` and the values up to i give; returns the last of them.
+template <class F, class T>
+PL_VECTORISED T run_along(T total, T* values, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) values[i] = total = F::join(total, values[i]);
+  return total;
+}
+template <class F, class T>
+PL_VECTORISED void run_across(T* totals, const T* values, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) totals[i] = F::join(totals[i], values[i]);
 }
 
 template <class T>
-using Join = T (*)(T, T);
+struct Cumulation {
+  T start;
+  T (*along)(T total, T* values, int64_t n);
+  void (*across)(T* totals, const T* values, int64_t n);
+};
+template <template <class> class F, class T>
+Cumulation<T> cumulation() {
+  return {F<T>::start(), run_along<F<T>, T>, run_across<F<T>, T>};
+}
+
+constexpr double kCumsumNanoseconds = 1.5;  // work of one element on one core
 
 template <class T>
 struct CumsumBody {
-  SplitWalk walk;  // operand 0: y, 1: x
-  Join<T> join;
+  SplitWalk split;  // operand 0: y, 1: x
+  Cumulation<T> function;
   LoadRun<T> load;
   StoreRun<T> store;
   PaddingZeroer zeroer;
 
+  // n <= kChunk rows, whose first elements lie y_step and x_step apart.
+  void rows_side_by_side(const void* x, void* y, const int64_t* kept, int64_t n, int64_t y_step, int64_t x_step) const {
+    T totals[kChunk], values[kChunk];
+    std::fill(totals, totals + n, function.start);
+    for (const Nest& nest : split.along) {
+      const Loop& run = nest.run();
+      walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) {
+          load(x, kept[1] + offsets[1] + i * run.stride[1], x_step, n, values);
+          function.across(totals, values, n);
+          store(totals, n, y, kept[0] + offsets[0] + i * run.stride[0], y_step);
+        }
+      });
+    }
+  }
+
+  void row(const void* x, void* y, int64_t y_offset, int64_t x_offset) const {
+    T total = function.start;
+    T values[kChunk];
+    for (const Nest& nest : split.along) {
+      const Loop& run = nest.run();
+      walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
+        for (int64_t i = 0; i < n; i += kChunk) {
+          const int64_t count = std::min(kChunk, n - i);
+          load(x, x_offset + offsets[1] + i * run.stride[1], run.stride[1], count, values);
+          total = function.along(total, values, count);
+          store(values, count, y, y_offset + offsets[0] + i * run.stride[0], run.stride[0]);
+        }
+      });
+    }
+  }
+
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     void* y = output(arguments);
-    const int64_t n = walk.along_elements;
-    for_each_kept(walk, 4.0 * double(n), [&](const int64_t* offsets) {
-      std::vector<T> row(static_cast<size_t>(n));
-      gather_row(walk, 1, load, x, offsets[1], row.data());
-      for (int64_t i = 1; i < n; ++i) row[size_t(i)] = join(row[size_t(i - 1)], row[size_t(i)]);
-      scatter_row(walk, 0, store, y, offsets[0], row.data());
-    });
+    const double work = kCumsumNanoseconds * double(split.along_elements) + 10;
+    for (const Nest& nest : split.kept) {
+      const Loop& kept = nest.run();
+      const bool across = split.side_by_side(nest) || split.many_short(nest);
+      for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
+        for (int64_t i = 0; i < n; i += across ? kChunk : 1) {
+          const int64_t first[2] = {offsets[0] + i * kept.stride[0], offsets[1] + i * kept.stride[1]};
+          if (across)
+            rows_side_by_side(x, y, first, std::min(kChunk, n - i), kept.stride[0], kept.stride[1]);
+          else
+            row(x, y, first[0], first[1]);
+        }
+      });
+    }
     zeroer.run(y);
   }
 };
 
 template <class T>
-void add_cumulation(const Op& op, CandidateList& out, Join<T> join, LoadRun<T> load, StoreRun<T> store) {
+void add_cumulation(const Op& op, CandidateList& out, const Cumulation<T>& function, LoadRun<T> load,
+                    StoreRun<T> store) {
   std::vector<bool> along(size_t(op.in(0).rank()), false);
   along[size_t(op.attributes[attr::dim])] = true;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, op.schema->name, Quality::fair, {x}, {y}, [=] {
-      return CumsumBody<T>{SplitWalk(x.shape, along, {{y, {}}, {x, {}}}), join, load, store, PaddingZeroer(y)};
+      return CumsumBody<T>{SplitWalk(x.shape, along, {{y, {}}, {x, {}}}), function, load, store, PaddingZeroer(y)};
     });
   }
 }
 
 void list_cumsum(const Op& op, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
-  const std::string& function = op.attributes[attr::function];
-  const bool sums = function == "sum";
+  const std::string& name = op.attributes[attr::function];
   if (is_floating(dtype)) {
-    const Join<double> join = sums ? sum_of_two<double> : function == "prod" ? product_of<double> : exponents_joined;
-    return add_cumulation<double>(op, out, join, double_loader(dtype), double_storer(dtype));
+    const Cumulation<double> function = name == "sum"    ? cumulation<RunningSum, double>()
+                                        : name == "prod" ? cumulation<RunningProduct, double>()
+                                                         : cumulation<RunningLogOfExponents, double>();
+    return add_cumulation(op, out, function, double_loader(dtype), double_storer(dtype));
   }
-  const Join<int64_t> join = sums ? sum_of_two<int64_t> : product_of<int64_t>;
-  add_cumulation<int64_t>(op, out, join, integer_loader(dtype), integer_storer(dtype));
+  const Cumulation<int64_t> function =
+      name == "sum" ? cumulation<RunningSum, int64_t>() : cumulation<RunningProduct, int64_t>();
+  add_cumulation(op, out, function, integer_loader(dtype), integer_storer(dtype));
 }
 PL_HOST_KIND("cumsum", list_cumsum);
 
