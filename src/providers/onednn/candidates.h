@@ -98,7 +98,7 @@ class Lister {
     int added = 0;
     int fast = 0;        // of those, the ones that are not reference implementations
     int unnameable = 0;  // implementations whose layouts have no Layout
-    int apart = 0;       // implementations left out since they cannot apply post-ops rightly (kStridedPostOps)
+    int apart = 0;       // implementations left out since they apply post-ops wrongly or slowly
     dnnl_status_t status = dnnl_success;
   };
   Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,
@@ -114,16 +114,16 @@ class Lister {
   }
 
   // From now on candidates run `step` after the primitive: what the primitive is asked without, because of a fault or
-  // since it never applies post-ops.  Nothing ends this.  faulty: implementations that the fault does not concern are
-  // left out.
+  // since it applies post-ops never or slowly.  Nothing ends this.  only_apart: of implementations those alone that a walk
+  // without the step left out for that.
   struct Step {
     PrimitiveDesc description;
     std::vector<Argument> arguments;
     std::vector<std::pair<int, TensorDesc>> inputs;  // of the op, that it reads
   };
-  void then(std::optional<Step> step, bool faulty = false) {
+  void then(std::optional<Step> step, bool only_apart = false) {
     step_ = std::move(step);
-    faulty_ = faulty;
+    only_apart_ = only_apart;
   }
 
   // A reason that is reported if no candidate was found at all when finish() is called.
@@ -144,7 +144,7 @@ class Lister {
   std::set<std::string> reasons_;
   int added_ = 0, unnameable_ = 0;
   std::optional<Step> step_;
-  bool faulty_ = false;
+  bool only_apart_ = false;
   Accumulate accumulate_;
   int accumulated_ = -1;
   // The implementations that accumulate, of the question that walk() asks: asked for once, and as far as they were
