@@ -54,9 +54,9 @@ struct Cumulation {
   T (*along)(T total, T* values, int64_t n);
   void (*across)(T* totals, const T* values, int64_t n);
 };
-template <template <class> class F, class T>
+template <template <class> class Function, class T>
 Cumulation<T> cumulation() {
-  return {F<T>::start(), run_along<F<T>, T>, run_across<F<T>, T>};
+  return {Function<T>::start(), run_along<Function<T>, T>, run_across<Function<T>, T>};
 }
 
 constexpr double kCumsumNanoseconds = 1.5;  // work of one element on one core
