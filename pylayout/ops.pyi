@@ -2604,18 +2604,21 @@ def interleave(
     x: Value,
     y: Input | Value,
     sections: int | Sequence[int] | None = None,
+    groups: int = 2,
 ) -> tuple[Value, ...]: ...
 @overload
 def interleave(
     x: Input | Value,
     y: Value,
     sections: int | Sequence[int] | None = None,
+    groups: int = 2,
 ) -> tuple[Value, ...]: ...
 @overload
 def interleave(
     x: Input,
     y: Input,
     sections: int | Sequence[int] | None = None,
+    groups: int = 2,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

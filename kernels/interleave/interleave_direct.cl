@@ -1,9 +1,10 @@
 // A part of the channels of two tensors in turns; any layouts.
 //
-//   dst[n, i, ...] = z[n, first + i, ...]   where z[n, 2 j, ...] = src[n, j, ...], z[n, 2 j + 1, ...] = src1[n, j, ...]
+//   dst[n, i, ...] = z[n, first + i, ...]   where z[n, j * groups + g, ...] = t[n, g * each + j, ...]
 //
-// Tensors: SRC, SRC1 and DST, each in its own layout.  SRC_CHANNEL(j) and SRC1_CHANNEL(j) are the offsets of dst's
-// element i0, i1, ... with channel j in place of i1.
+// with t the `channels` channels of src, then those of src1, in `groups` groups of `each`: with two groups src and src1
+// take turns.  Tensors: SRC, SRC1 and DST, each in its own layout.  SRC_CHANNEL(j) and SRC1_CHANNEL(j) are the offsets of
+// dst's element i0, i1, ... with channel j in place of i1.
 // One work-item writes one element of dst, padding (as zero) included; neighbours write neighbours in memory.
 #include "common/tensor.clh"
 
@@ -19,17 +20,17 @@
 #endif
 
 __kernel void interleave_direct(TENSOR_IN(SRC, src), TENSOR_IN(SRC1, src1), TENSOR_OUT(DST, dst), const idx_t first,
-                                const idx_t places) {
+                                const idx_t channels, const idx_t groups, const idx_t each, const idx_t places) {
     const idx_t place = (idx_t)get_global_id(0);
     if (place >= places) return;
     DST_INDICES(place, i)
     COMPUTE_T(SRC) y = 0;
     if (DST_INSIDE(i)) {
-        const idx_t channel = first + i1;
-        if (channel % 2)
-            y = LOAD(SRC1, src1, SRC1_CHANNEL(channel / 2));
+        const idx_t from = (first + i1) % groups * each + (first + i1) / groups;
+        if (from < channels)
+            y = LOAD(SRC, src, SRC_CHANNEL(from));
         else
-            y = LOAD(SRC, src, SRC_CHANNEL(channel / 2));
+            y = LOAD(SRC1, src1, SRC1_CHANNEL(from - channels));
     }
     STORE(DST, dst, DST_AT(i), y);
 }

@@ -415,7 +415,8 @@ def _move(rng: Generator) -> Case | None:
         return Case("interpolate", (_spec(dtype, *shape),), attributes, "", "random")
     if kind == 5:
         half = (shape[0], shape[1], *shape[2:])
-        return Case("interleave", (_spec(dtype, *half), _spec(dtype, *half)), {}, "", "random")
+        back = {"groups": half[1], "sections": [half[1], half[1]]} if _chance(rng, 0.5) else {}
+        return Case("interleave", (_spec(dtype, *half), _spec(dtype, *half)), back, "", "random")
     if kind == 6:
         repeats = [int(r) for r in rng.integers(1, 3, len(shape))]
         return Case("tile", (_spec(dtype, *shape),), {"dims": repeats}, "", "random")

@@ -36,7 +36,8 @@ class Concat(Moved):
 class Interleave(Moved):
     def moved(self, given: list[Array]) -> list[Array]:
         x, y = given
-        z = np.stack([x, y], axis=2).reshape(x.shape[0], 2 * x.shape[1], *x.shape[2:])
+        t, groups = np.concatenate([x, y], axis=1), int(self.attribute("groups", 2))
+        z = np.swapaxes(t.reshape(t.shape[0], groups, -1, *t.shape[2:]), 1, 2).reshape(t.shape)
         sections = self.attribute("sections")
         if sections is None:
             return [z]

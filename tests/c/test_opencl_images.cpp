@@ -309,20 +309,29 @@ void test_interleave() {
                         {{3, 24, 4, 3}, ""},
                         {{1, 16, 9}, "sections=[24,8]"},
                         {{2, 7, 5, 3}, "sections=[5,9]"},
-                        {{1, 64, 3, 2, 2}, "sections=[32,96]"}};
+                        {{1, 64, 3, 2, 2}, "sections=[32,96]"},
+                        {{2, 58, 5, 7}, "groups=58 sections=[58,58]"},
+                        {{1, 116, 3, 5}, "groups=116 sections=[116,116]"},
+                        {{1, 464, 3}, "groups=464 sections=[464,464]"},
+                        {{3, 24, 4, 3}, "groups=24"},
+                        {{1, 16, 9}, "groups=16 sections=[24,8]"},
+                        {{2, 7, 5, 3}, "groups=7 sections=[7,7]"},
+                        {{2, 9, 5, 3}, "groups=6 sections=[5,13]"}};
   for (const Case& c : cases)
     for (DType dtype : {DType::f32, DType::f16, DType::s8, DType::s64}) {
       const Input x = random_input(dtype, c.shape), y = random_input(dtype, c.shape);
       run_all_opencl(
           "interleave", c.attributes, {x, y},
           [&](const Op& op, const std::vector<Values>& results, const std::string& what) {
+            const int64_t groups = op.attributes[attr::groups], channels = c.shape[1];
             int64_t first = 0;
             for (size_t k = 0; k < results.size(); ++k) {
               Values expected;
               each(op.out(int(k)).shape, [&](const Dims& index) {
                 Dims from = index;
-                from[1] = (first + index[1]) / 2;
-                expected.push_back(at((first + index[1]) % 2 ? y : x, from));
+                const int64_t to = first + index[1], channel = to % groups * (2 * channels / groups) + to / groups;
+                from[1] = channel % channels;
+                expected.push_back(at(channel < channels ? x : y, from));
               });
               REQUIRE(results[k].size() == expected.size());
               for (size_t i = 0; i < expected.size(); ++i) {

@@ -46,6 +46,8 @@ TEST("fuse_interleave") {
   unit(2, same, {{0, 6}, {6, 12}}, true, "interleave slice slice");
   unit(2, same, {{0, 6}, {5, 12}}, false, "interleave slice slice");
   unit(2, same, {{0, 6}}, false, "interleave slice");
+  unit(6, same, {{0, 6}, {6, 12}}, false, "interleave");
+  unit(6, same, {}, true, "interleave");
   unit(3, same, {{0, 6}, {6, 12}}, false, "concat channel_shuffle slice slice");
   unit(2, {2, 4, 3, 4}, {{0, 5}, {5, 10}}, false, "concat channel_shuffle slice slice");
 }

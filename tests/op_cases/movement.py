@@ -45,13 +45,16 @@ add("channel_shuffle", lambda rng: [rng.integers(-9, 9, (2, 24, 3, 3)).astype(np
 
 
 def interleaved(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
-    z = torch.stack(t, 2).flatten(1, 2)
+    z = torch.cat(t, 1).unflatten(1, (a.get("groups", 2), -1)).transpose(1, 2).flatten(1, 2)
     return z.split(a.get("sections", [z.shape[1]]), 1)
 
 
 add("interleave", normal((2, 19, 3, 5), (2, 19, 3, 5)), interleaved, sections=[18, 20])
 add("interleave", normal((2, 19, 3, 5), (2, 19, 3, 5)), interleaved, sections=[7, 30, 1])
 add("interleave", normal((1, 6, 4), (1, 6, 4)), interleaved)
+add("interleave", normal((2, 20, 3, 5), (2, 20, 3, 5)), interleaved, groups=20, sections=[20, 20])
+add("interleave", normal((2, 9, 3, 5), (2, 9, 3, 5)), interleaved, groups=9, sections=[7, 11])
+add("interleave", normal((2, 9, 7), (2, 9, 7)), interleaved, groups=3)
 add("interleave", lambda rng: [rng.integers(-9, 9, (2, 24, 3)).astype(np.int8) for _ in range(2)], interleaved)
 
 add("reorder", normal(X4), lambda torch, f, t, a: t[0], target="nChw16c")

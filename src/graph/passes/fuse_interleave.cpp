@@ -1,4 +1,5 @@
-// fuse_interleave: concat of two tensors, channel_shuffle with two groups and slices of the result become one op.
+// fuse_interleave: concat of two tensors, channel_shuffle and slices of the result become one op, with two groups and
+// with as many as each tensor has channels, which is the gradient of that.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
@@ -43,12 +44,14 @@ std::vector<ChannelRun> channel_runs_of(Rewriter& rewriter, ValueId id, const st
 
 void fuse_interleave_at(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
   const Node& node = rewriter.node(index);
-  if (!is_channel_shuffle(node) || rewriter.op(index).attributes[attr::groups] != 2) return;
+  if (!is_channel_shuffle(node)) return;
   const int before = sole_maker(rewriter, rewriter.input(node, 0), is_concat);
   if (before < 0) return;
   const std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(size_t(before)));
   if (inputs.size() != 2 || rewriter.shape(inputs[0]) != rewriter.shape(inputs[1])) return;
   if (rewriter.op(size_t(before)).attributes[attr::dim] != 1) return;
+  const int64_t groups = rewriter.op(index).attributes[attr::groups];
+  if (groups != 2 && groups != rewriter.shape(inputs[0])[1]) return;
   const ValueId z = node.outputs[0];
   std::vector<ChannelRun> parts = channel_runs_of(rewriter, z, consumers[size_t(z)]);
   if (parts.empty()) parts = {{0, rewriter.shape(z)[1], z}};
@@ -56,6 +59,7 @@ void fuse_interleave_at(Rewriter& rewriter, size_t index, const std::vector<std:
   for (const ChannelRun& part : parts) sections.push_back(part.count);
   Attributes attributes;
   attributes.set(attr::sections, sections);
+  attributes.set(attr::groups, groups);
   const std::vector<ValueId> results = rewriter.insert_all(index, "interleave", attributes, inputs, node.name);
   for (size_t k = 0; k < parts.size(); ++k) rewriter.redirect(parts[k].value, results[k]);
 }
@@ -69,8 +73,8 @@ int run_fuse_interleave(Graph& graph, Context&) {
 
 Pass fuse_interleave() {
   return {"fuse_interleave",
-          "Makes concat of two tensors of equal shape, channel_shuffle with two groups and the slices that take its "
-          "result apart one op: interleave.  Exact.",
+          "Makes concat of two tensors of equal shape, channel_shuffle with two groups, or as many as a tensor has "
+          "channels, and the slices that take its result apart one op: interleave.  Exact.",
           run_fuse_interleave};
 }
 

@@ -169,7 +169,9 @@ void list_channel_shuffle(const Op& op, const char* name, int64_t groups, Candid
 PL_HOST_KIND("channel_shuffle", [](const Op& op, CandidateList& out) {
   list_channel_shuffle(op, "channel_shuffle", op.attributes[attr::groups], out);
 });
-PL_HOST_KIND("interleave", [](const Op& op, CandidateList& out) { list_channel_shuffle(op, "interleave", 2, out); });
+PL_HOST_KIND("interleave", [](const Op& op, CandidateList& out) {
+  list_channel_shuffle(op, "interleave", op.attributes[attr::groups], out);
+});
 
 }  // namespace
 }  // namespace pl::host

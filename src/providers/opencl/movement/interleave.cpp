@@ -9,7 +9,7 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare_interleave(OpenclDevice& device, const Candidate& candidate) {
+std::unique_ptr<Kernel> prepare_interleave(OpenclDevice& device, const Candidate& candidate, int64_t groups) {
   const Addressing x(candidate.inputs[0]), y(candidate.inputs[1]);
   const auto channel = [](int d) { return d == 1 ? "(j)" : own_index(d); };
   auto kernel = std::make_unique<KernelList>(device);
@@ -22,7 +22,7 @@ std::unique_ptr<Kernel> prepare_interleave(OpenclDevice& device, const Candidate
     source.define("SRC_CHANNEL(j)", offset_text("SRC", x.rank, channel));
     source.define("SRC1_CHANNEL(j)", offset_text("SRC1", y.rank, channel));
     Launch& launch = kernel->add(source, "interleave_direct").input(0, "SRC").input(1, "SRC1").output(int(k), "DST");
-    launch.index(first);
+    launch.index(first).index(x.dims[1]).index(groups).index(2 * x.dims[1] / groups);
     over_places(launch, dst);
     first += dst.dims[1];
   }
@@ -37,6 +37,9 @@ int piece_of_parts(const Op& op) {
   return piece;
 }
 
+// Two groups, or those that undo them.
+bool undoes_turns(const Op& op) { return op.attributes[attr::groups] != 2; }
+
 std::unique_ptr<Kernel> prepare_interleave_pieces(OpenclDevice& device, const Op& op) {
   constexpr size_t kGroup = 128;
   constexpr int64_t kBytes = 8;  // of each source that a work-item is to have on their way
@@ -46,7 +49,7 @@ std::unique_ptr<Kernel> prepare_interleave_pieces(OpenclDevice& device, const Op
   const int64_t steps = std::max<int64_t>(1, std::min<int64_t>(4, kBytes / (piece * bytes)));
   KernelSource source("interleave/interleave_pieces.cl");
   source.define("BYTES", bytes).define("PIECE", piece).define("STEPS", steps);
-  source.define("PARTS", int64_t(op.outputs.size()));
+  source.define("PARTS", int64_t(op.outputs.size())).define("BACK", int(undoes_turns(op)));
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "interleave_pieces").input(0).input(1).output(0);
   if (op.outputs.size() == 2) launch.output(1);
@@ -59,6 +62,7 @@ std::unique_ptr<Kernel> prepare_interleave_pieces(OpenclDevice& device, const Op
 // Results without channels are left to the other kernel.
 void list_interleave_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.outputs.size() > 2 || op.in(0).elements() >= int64_t(1) << 29) return;
+  if (undoes_turns(op) && op.attributes[attr::groups] != op.in(0).shape[1]) return;
   Candidate candidate = make_candidate(op, "interleave_pieces");
   const Layout layout = Layout::channels_last(op.in(0).rank());
   for (TensorDesc& desc : candidate.inputs) desc = TensorDesc::dense(desc.dtype, desc.shape, layout);
@@ -78,7 +82,9 @@ void list_interleave(const Op& op, OpenclDevice& device, CandidateList& out) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i) candidate.inputs[i] = op.in(int(i)).with_layout(layout);
     for (size_t k = 0; k < candidate.outputs.size(); ++k) candidate.outputs[k] = op.out(int(k)).with_layout(layout);
     candidate.efficiency = 0.4;
-    candidate.prepare = [&device, candidate] { return prepare_interleave(device, candidate); };
+    candidate.prepare = [&device, candidate, groups = int64_t(op.attributes[attr::groups])] {
+      return prepare_interleave(device, candidate, groups);
+    };
     return true;
   });
 }
