@@ -235,6 +235,26 @@ def test_recurrent_gradients_of_no_steps(op: str) -> None:
     np.testing.assert_array_equal(np.asarray(dh), grad_h)
 
 
+@pytest.mark.parametrize("op", ORDER)
+def test_lengths_that_a_device_holds_are_limited(op: str, opencl_device: str, rng: np.random.Generator) -> None:
+    """Nobody looks at them before; beyond the last step lies other memory."""
+    steps, batch, features, hidden, gates = 4, 3, 3, 5, len(ORDER[op])
+    shapes = {"x": (steps, batch, features), "w": (2, gates * hidden, features), "r": (2, gates * hidden, hidden)}
+    arrays = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    graph = pl.Graph()
+    values = {name: graph.input(name, a.shape) for name, a in arrays.items()}
+    lengths = graph.input("lengths", (batch,), "s64")
+    y, *_ = graph.op(op, **values, sequence_lens=lengths, direction="bidirectional")
+    graph.output(y, "y")
+    for name, gradient in zip(values, graph.gradients(graph.sum(y * y), list(values.values())), strict=True):
+        graph.output(gradient, f"d{name}")
+    plan = pl.compile(graph, tune="off", device=opencl_device)
+    beyond, limited = (plan.run(*arrays.values(), np.array(n)) for n in ([1000, -7, 2], [steps, 0, 2]))
+    assert np.any(limited[0])
+    for got, want in zip(beyond, limited, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_a_small_lstm_learns(device: str, rng: np.random.Generator) -> None:
     """Whether the mean of a sequence is above zero."""
     graph = pl.Graph()

@@ -37,7 +37,7 @@ __kernel void recurrent_steps(__global float* restrict space, X_IN(b), LENGTHS_I
     const uint group = (uint)get_group_id(0);
     const int n = (int)(group % (uint)sizes.batch), d = (int)(group / (uint)sizes.batch);
     const int reversed = d == 1 || FIRST_REVERSED;
-    const int length = HAS(2) ? (int)lengths[n] : sizes.steps;
+    const int length = LENGTH(lengths, n);
     __global const float* turned = space + sizes.turned_at + (idx_t)d * UNITS * GATES * UNITS;
     __global float* gates = space + sizes.gates_at;
 #if KEEP

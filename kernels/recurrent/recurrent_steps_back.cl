@@ -27,7 +27,7 @@ __kernel void recurrent_steps_back(__global float* restrict space, X_IN(r), X_IN
     const uint group = (uint)get_group_id(0);
     const int n = (int)(group % (uint)sizes.batch), d = (int)(group / (uint)sizes.batch);
     const int reversed = d == 1 || FIRST_REVERSED;
-    const int length = HAS(2) ? (int)lengths[n] : sizes.steps;
+    const int length = LENGTH(lengths, n);
     const idx_t r_at = (idx_t)d * GATES * UNITS * UNITS, of_unit = (idx_t)UNITS * UNITS;
     const int of_p = d * 3 * UNITS;
     __global float* gates = space + sizes.gates_at;
@@ -121,7 +121,7 @@ __kernel void recurrent_sums(__global const float* restrict space, LENGTHS_IN(le
     } else {
         const int slot = one - 2 * GATES, reversed = d == 1 || FIRST_REVERSED;
         for (int n = 0; n < sizes.batch; ++n) {
-            const int length = HAS(2) ? (int)lengths[n] : sizes.steps;
+            const int length = LENGTH(lengths, n);
             for (int s = 0; s < length; ++s) {
                 const int from = slot == 1 ? s : s - 1;  // o sees the cell of its own step
                 const float cell = from >= 0 ? cells[UNIT_AT(d, ROW(n, TIME(from))) + j]

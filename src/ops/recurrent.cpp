@@ -108,7 +108,9 @@ void add_weights(Schema& schema, int64_t gates) {
 void add_options(Schema& schema, int64_t gates) {
   schema.optional("b", concat("(directions, 2 * ", gates, " * hidden): biases of x, then of the state"), Role::constant)
       .like("x")
-      .optional("sequence_lens", "(batch), s32 or s64: steps of each sequence, 0 to steps")
+      .optional("sequence_lens",
+                "(batch), s32 or s64: steps of each sequence, 0 to steps; others are an error on the host, "
+                "as if limited to these on an OpenCL device")
       .of(dtypes::indices)
       .optional("initial_h", "the first state, in the shape of y_h; zeros without it")
       .like("x");
