@@ -137,6 +137,15 @@ class Contents:
             for dim in (entry.dims or ())[1:]
         )
 
+    def open_axes(
+        self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], fixed: Mapping[str, Any]
+    ) -> list[str]:
+        """The names of axes that have no size, but of those that are first ones somewhere."""
+        entries = [entry for entry in self.inputs if entry.name not in shapes and entry.name not in fixed]
+        first = {entry.dims[0] for entry in entries if entry.dims}
+        named = [dim for entry in entries for dim in (entry.dims or ())[1:] if isinstance(dim, str)]
+        return [dim for dim in dict.fromkeys(named) if dim not in sizes and dim not in first]
+
     def bind(
         self,
         shapes: Mapping[str, Sequence[int]],

@@ -11,7 +11,7 @@ import numpy
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
-from ..errors import ArgumentTypeError, Error, FileError, InvalidArgumentError
+from ..errors import ArgumentTypeError, Error, FileError, InvalidArgumentError, UnsupportedError
 from ..graph import Graph
 from .contents import Contents, Input
 from .importer import Importer
@@ -22,6 +22,9 @@ __all__ = ["Input", "Model", "read"]
 # For axes of which nothing is said: the first of these for which the model makes sense. The last is a second of sound:
 # what convolutions with strides of 320 in all leave of it is still something.
 OPEN_SIZES = (64, 224, 32, 8, 16000)
+
+# So many axes are tried that may have to be longer than others.
+MOST_LONGER_AXES = 8
 
 # Protocol buffers cannot be longer; weights beyond that lie in external files.
 MAX_FILE_BYTES = 2**31
@@ -53,16 +56,46 @@ class Model(Contents):
         given = (shapes or {}, sizes or {}, values or {})
         problem: Error | None = None
         found = False
-        for open_size in OPEN_SIZES if self.is_open(*given) else OPEN_SIZES[:1]:
+        is_open = self.is_open(*given)
+        for open_size in OPEN_SIZES if is_open else OPEN_SIZES[:1]:
             _, graph = self._imported(given, open_size, late=True)
             error, graph = (None, graph) if graph else self._imported(given, open_size, late=False)
             if graph:
                 found = True
                 yield graph
             problem = problem or error
+        if found:
+            return
+        for sizes in self._longer(*given) if is_open else ():
+            _, graph = self._imported((given[0], sizes, given[2]), OPEN_SIZES[0], late=True)
+            if graph:
+                found = True
+                yield graph
         if not found:
             assert problem is not None
-            raise problem
+            raise self._with_sizes(problem, given) if is_open else problem
+
+    def _longer(
+        self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], values: Mapping[str, Any]
+    ) -> Iterator[dict[str, int]]:
+        """Sizes with one open axis that is longer than the others, as a decoder's mask, which is for past and present.
+
+        It is as long as two others, or as another and one place.
+        """
+        for axis in self.open_axes(shapes, sizes, values)[:MOST_LONGER_AXES]:
+            for size in (2 * OPEN_SIZES[0], OPEN_SIZES[0] + 1):
+                yield {**sizes, axis: size}
+
+    def _with_sizes(self, problem: Error, given: tuple[Any, Any, Any]) -> Error:
+        """The error, with the sizes for which it holds: those that open axes were given first."""
+        if isinstance(problem, UnsupportedError):
+            return problem
+        bound = self.bind(*given, OPEN_SIZES[0])
+        shown = ", ".join(f"{entry.name} {bound[entry.name]}" for entry in self.inputs[:8])
+        return type(problem)(
+            f"{problem}; with the sizes {shown}, and others that were tried for open axes: shapes= or sizes= say for "
+            "which the model is"
+        )
 
     def _imported(self, given: tuple[Any, Any, Any], open_size: int, late: bool) -> tuple[Error | None, Graph | None]:
         try:

@@ -131,3 +131,53 @@ def test_sizes_that_the_model_fixes_are_integers():
 
     Watched(read(model), {}, {}, {}, late=True, open_size=64).run()
     assert [type(size).__name__ for size in seen] == ["Size", "int", "int"]
+
+
+DECODER = """
+    <ir_version: 9, opset_import: ["" : 20]>
+    agraph (float[n, SIZE, 4] x, bool[n, total] mask, float[n, past, 4] keys) => (float[n, a, 4] y, float[n, b, 4] all)
+    <int64[1] one = {1}> {
+        all = Concat <axis = 1> (keys, x)
+        turned = Transpose <perm = [0, 2, 1]> (all)
+        scores = MatMul(x, turned)
+        seen = Unsqueeze(mask, one)
+        hidden = CastLike(LOW, scores)
+        masked = Where(seen, scores, hidden)
+        weights = Softmax(masked)
+        y = MatMul(weights, all)
+    }"""
+
+
+@pytest.mark.parametrize("added", ["s", "1"])
+def test_a_mask_as_long_as_past_and_present_needs_no_sizes(added):
+    """A decoder's mask: no two of its axes may be equal, so sizes are tried with which they are not."""
+    text = DECODER.replace("SIZE", added).replace("LOW", "low").replace("{1}>", "{1}, float low = {-30000}>")
+    plan = pl.compile(onnx.parser.parse_model(text), device="cpu", tune="off")
+    assert plan.summary()["sizes"]["growing"] == "past"
+    keys = numpy.ones((2, 3, 4), "float32")
+    for step in range(20):
+        s = 1 if added == "1" or step else 5
+        x = numpy.random.default_rng(step).standard_normal((2, s, 4)).astype("float32")
+        mask = numpy.ones((2, keys.shape[1] + s), bool)
+        mask[1, :2] = False
+        y, longer = plan.run(x, mask, keys)
+        every = numpy.concatenate([keys, x], 1)
+        scores = numpy.where(mask[:, None], x @ every.transpose(0, 2, 1), -30000)
+        weights = numpy.exp(scores - scores.max(-1, keepdims=True))
+        want = weights / weights.sum(-1, keepdims=True) @ every
+        numpy.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
+        keys = longer
+    assert plan.summary()["sizes"]["made"] <= 3
+
+
+def test_sizes_that_were_tried_are_named():
+    """A model of 7 columns, which says that it has any number of them."""
+    nodes = "y = Add(x, seven)"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        agraph (float[n, m] x) => (float[k, l] y) <float[7] seven = {{1, 2, 3, 4, 5, 6, 7}}> {{ {nodes} }}"""
+    )
+    with pytest.raises(pl.ShapeError, match=r"add: .*; with the sizes x \(1, 64\), .* sizes= say for which"):
+        pl.compile(model, device="cpu", tune="off")
+    plan = pl.compile(model, sizes={"m": 7}, device="cpu", tune="off")
+    assert plan.run(numpy.zeros((2, 7), "float32"))[0].tolist() == [[1, 2, 3, 4, 5, 6, 7]] * 2
