@@ -270,6 +270,68 @@ def test_masks_that_are_as_long_as_past_and_present(n, kind, device):
     assert sizes["made"] == 3  # of 64 places, of 128, and of 128 for four steps
 
 
+def positioned(form, n=2, s=1, past=5):
+    """A layer of a decoder as exporters write it, whose positions are those of a mask that counts only what it shows.
+
+    What is hidden of what comes later: a part of a table, or zeros for the past beside a triangle.
+    """
+    g = pl.Graph(sizes={"n": n, "s": s, "past": past, "total": past + s})
+    x = g.input("x", ("n", "s", HEADS * WIDTH))
+    mask = g.input("mask", ("n", "total"), dtype="s64")
+    keys, values = (g.input(name, ("n", HEADS, "past", WIDTH)) for name in ("keys", "values"))
+    images, added, before, total = g.size("n"), g.size("s"), g.size("past"), g.size("total")
+    places = g.sub(g.cumsum(mask, 1), numpy.int64(1))
+    places = g.where(g.eq(mask, numpy.int64(0)), numpy.int64(1), places)
+    x = g.add(x, g.index_select(TABLE, 0, g.slice(places, [total - added], [total], [1])))
+    q, k, v = (
+        g.permute(g.reshape(part, [images, added, HEADS, WIDTH]), [0, 2, 1, 3])
+        for part in g.split(g.linear(x, WEIGHT), HEADS * WIDTH, dim=-1)
+    )
+    k, v = g.concat([keys, k], 2), g.concat([values, v], 2)
+    if form == "table":
+        triangle = numpy.tril(numpy.ones((1, 1, 400, 400), bool))
+        later = g.logical_not(g.slice(triangle, [before, 0], [before + added, before + added], [2, 3]))
+    elif form == "table in turn":
+        triangle = numpy.tril(numpy.ones((400, 400), bool))
+        later = g.slice(g.slice(triangle, [before], [before + added], [0]), [0], [before + added], [1])
+        later = g.logical_not(later)
+    else:
+        columns = g.arange(0, added)
+        triangle = g.gt(columns, g.reshape(columns, [added, 1]))
+        parts = [g.expand(numpy.zeros((1, 1), bool), [added, before]), triangle]
+        later = g.concat(parts, 1)
+    hidden = g.logical_or(later, g.reshape(g.eq(mask, numpy.int64(0)), [images, 1, 1, total]))
+    scores = g.mul(g.matmul(q, k, transpose_b=True), numpy.float32(0.3))
+    y = g.matmul(g.softmax(g.where(hidden, numpy.float32(-3e4), scores), -1), v)
+    g.output(g.reshape(g.permute(y, [0, 2, 1, 3]), [images, added, HEADS * WIDTH]), "y")
+    g.output(k, "all_keys")
+    g.output(v, "all_values")
+    return g
+
+
+@pytest.mark.parametrize("form", ["table", "table in turn", "triangle"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_positions_of_a_mask_and_parts_that_move(n, form, device):
+    plan = pl.compile(positioned(form), device=device, tune="off")
+    rng = numpy.random.default_rng(n)
+    past = [values_of(n, HEADS, 3, WIDTH, seed=i) for i in range(2)]
+    mask = numpy.ones((n, 3), "int64")
+    mask[0, :2] = 0  # a sequence that is shorter, filled up before it
+    for i in range(70):
+        s = 4 if i in (30, 68) else 1
+        x = values_of(n, s, HEADS * WIDTH, seed=i)
+        before = [array(part) for part in past]
+        mask = numpy.concatenate([mask, rng.integers(0, 5, (n, s)) > 0], 1).astype("int64")
+        y, *past = step(plan, x, [mask, *past])
+        if i % 13 == 0 or i in (30, 31) or i > 58:
+            bound = positioned(form).bind(n=n, s=s, past=mask.shape[1] - s, total=mask.shape[1])
+            want = pl.compile(bound, device="cpu", tune="off").run(x, mask, *before)
+            assert_equal([y, *past], want)
+    sizes = plan.summary()["sizes"]
+    assert sizes["growing"] == "past"
+    assert sizes["made"] == 4  # of 64 places and of 128, each for one step and for four
+
+
 def test_a_mask_of_another_length_is_refused(device):
     plan = pl.compile(masked(), device=device, tune="off")
     x, past = values_of(2, 1, HEADS * WIDTH), [values_of(2, HEADS, 4, WIDTH)] * 2
@@ -286,8 +348,11 @@ def test_a_mask_of_another_length_is_refused(device):
     ("mix", "why"),
     [
         (lambda g, k: g.sum(k, [2]), "not known to keep its places apart|sums|as long"),
-        (lambda g, k: g.cumsum(k, 2), "not known to keep its places apart"),
-        (lambda g, k: g.slice(k, [g.size(k, 2) - 2], [g.size(k, 2)], [2]), "follow from the length"),
+        (lambda g, k: g.cumprod(k, 2), "not known to keep its places apart|as long"),
+        (lambda g, k: g.cumsum(k, 2), "as long"),
+        (lambda g, k: g.slice(k, [g.size(k, 2) // 2], [g.size(k, 2)], [2]), "follow from the length"),
+        (lambda g, k: g.softmax(g.cumsum(k, 2), 2), "may be none"),
+        (lambda g, k: g.concat([k, k], 2), "grow along other|shape"),
         (lambda g, k: g.softmax(g.exp(k), 2), "may be none"),
         (lambda g, k: g.matmul(k, k, transpose_a=True), "sums over places"),
     ],

@@ -253,6 +253,8 @@ class Importer:
                 if isinstance(one, Value) and all(parent is not one for parent in parents):
                     self._parents.setdefault(one._id, parents)
             node.scope.values[name] = result
+            if not node.domain:
+                node.scope.makers[name] = node.proto
 
     def value_needed(self, operand: Value, what: str) -> ValueNeeded:
         """The error for a value that is not known at import: it says from which inputs of the model it comes."""

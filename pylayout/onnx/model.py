@@ -54,23 +54,22 @@ class Model(Contents):
         """As `graph`, one for each size of axes of which nothing is said: for whom a graph makes no sense once its
         constants are computed, as positions beyond the end of a table."""
         given = (shapes or {}, sizes or {}, values or {})
-        problem: Error | None = None
-        found = False
         is_open = self.is_open(*given)
-        for open_size in OPEN_SIZES if is_open else OPEN_SIZES[:1]:
-            _, graph = self._imported(given, open_size, late=True)
-            error, graph = (None, graph) if graph else self._imported(given, open_size, late=False)
-            if graph:
-                found = True
-                yield graph
-            problem = problem or error
-        if found:
-            return
-        for sizes in self._longer(*given) if is_open else ():
-            _, graph = self._imported((given[0], sizes, given[2]), OPEN_SIZES[0], late=True)
-            if graph:
-                found = True
-                yield graph
+        open_sizes = OPEN_SIZES if is_open else OPEN_SIZES[:1]
+        longer = [(given[0], more, given[2]) for more in self._longer(*given)] if is_open else []
+        found = False
+        for late, guesses in (
+            (True, [(given, size) for size in open_sizes]),
+            (True, [(more, OPEN_SIZES[0]) for more in longer]),
+            (False, [(given, size) for size in open_sizes]),
+        ):
+            problem: Error | None = None
+            for guess, size in () if found else guesses:
+                error, graph = self._imported(guess, size, late)
+                if graph:
+                    found = True
+                    yield graph
+                problem = problem or error
         if not found:
             assert problem is not None
             raise self._with_sizes(problem, given) if is_open else problem

@@ -60,6 +60,7 @@ class Scope:
             self.attributes = parent.attributes
         self.prefix = prefix
         self.values: dict[str, Stands | None] = {}
+        self.makers: dict[str, Any] = {}  # by name: the node that gave it, of ONNX's own domain
 
     def find(self, name: str) -> Stands | None:
         """What a name stands for; None for an optional input that a function's caller left out."""
@@ -73,6 +74,13 @@ class Scope:
                 return known
             scope = scope.parent
         raise InvalidArgumentError(f"the value {name!r} is used, but no input, initialiser or node before gives it")
+
+    def maker(self, name: str) -> Any:
+        """The node of ONNX's own domain that gave a name; None for inputs, initialisers, and what others gave."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.values:
+            scope = scope.parent
+        return None if scope is None else scope.makers.get(name)
 
     def has(self, name: str) -> bool:
         here = name in self.values or name in self.initialisers

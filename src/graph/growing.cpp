@@ -135,7 +135,13 @@ void GrownGraph::find_changes(const Graph& longer, const Graph& least) {
               longer.nodes().size() == graph_.nodes().size() && least.nodes().size() == graph_.nodes().size(),
           Code::unsupported, "growing: the graph has other values for other lengths");
   padded_.assign(graph_.values().size(), -1);
+  // What exporters leave, of whose values nothing is read, counts where a rule asks for its size.
+  std::vector<bool> counts = used_in(graph_).values;
+  for (const SizeRule& rule : graph_.rules())
+    for (const SizeExpression& size : rule.sizes)
+      size.visit_sources([&](const SizeSource& at) { counts[size_t(at.value)] = true; });
   for (size_t v = 0; v < padded_.size(); ++v) {
+    if (!counts[v]) continue;
     const Dims& shape = graph_.value(ValueId(v)).desc.shape;
     const Dims& shorter = least.value(ValueId(v)).desc.shape;
     const int dim = difference(shape, longer.value(ValueId(v)).desc.shape);
@@ -158,10 +164,22 @@ ValueId GrownGraph::mask(int rank, int dim, int64_t size, DType dtype) {
   Dims shape = Dims::filled(rank, 1);
   shape[dim] = size;
   const TensorDesc desc = TensorDesc::dense(dtype, shape);
-  for (const auto& [known, id] : masks_)
-    if (known == desc) return id;
-  masks_.emplace_back(desc, graph_.input(concat("growing.places.", masks_.size()), desc));
-  return masks_.back().second;
+  for (const Added& known : added_)
+    if (!known.first && known.desc == desc) return known.value;
+  added_.push_back({desc, graph_.input(concat("growing.places.", added_.size()), desc), std::nullopt});
+  return added_.back().value;
+}
+
+ValueId GrownGraph::places_from(int64_t first, int64_t count) { return numbers_from(first, Dims({count})); }
+
+ValueId GrownGraph::place_of(int64_t first) { return numbers_from(first, Dims()); }
+
+ValueId GrownGraph::numbers_from(int64_t first, const Dims& shape) {
+  const TensorDesc desc = TensorDesc::dense(DType::s64, shape);
+  for (const Added& known : added_)
+    if (known.first == first && known.desc == desc) return known.value;
+  added_.push_back({desc, graph_.input(concat("growing.places.", added_.size()), desc), first});
+  return added_.back().value;
 }
 
 // Joins become writes into what is kept.
@@ -218,12 +236,12 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
     const std::string name = concat("growing.numbers.", inputs.size());
     inputs.push_back(graph_.input(name, TensorDesc::dense(graph_.value(id).desc.dtype, graph_.value(id).desc.shape)));
   }
-  const std::vector<Masked> masked = masked_nodes(longer, least, fed);
+  const std::vector<Change> changes = changed_nodes(longer, least, fed);
   check_outputs();
-  for (const Masked& change : masked) {
+  for (const Change& change : changes) {
     const Node& node = graph_.node(change.node);
-    const Schema* schema = node.schema;
-    const Attributes attributes = node.attributes;
+    const Schema* schema = change.schema ? change.schema : node.schema;
+    const Attributes attributes = change.schema ? change.attributes : node.attributes;
     graph_.rewrite(change.node, *schema, attributes, change.inputs);
   }
   for (size_t k = 0; k < fed.size(); ++k) graph_.redirect(fed[k], inputs[k]);
@@ -251,9 +269,16 @@ std::vector<GrownGraph::Numbers> GrownGraph::numbers(int64_t length) const {
     }
     made.push_back({desc, std::move(bytes)});
   }
-  for (const auto& [desc, id] : masks_) {
-    const auto unused = size_t(desc.elements() - (capacity_ - length));  // from there on
+  for (const Added& own : added_) {
+    const TensorDesc& desc = own.desc;
     std::vector<char> bytes(desc.size_bytes());
+    if (own.first) {
+      for (int64_t at = 0, place = *own.first + length; at < desc.elements(); ++at, ++place)
+        std::memcpy(bytes.data() + size_t(at) * sizeof place, &place, sizeof place);
+      made.push_back({desc, std::move(bytes)});
+      continue;
+    }
+    const auto unused = size_t(desc.elements() - (capacity_ - length));  // from there on
     const auto fill = [&](auto used, auto other) {
       for (size_t at = 0; at < bytes.size() / sizeof used; ++at)
         std::memcpy(bytes.data() + at * sizeof used, at < unused ? &used : &other, sizeof used);

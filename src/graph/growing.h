@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,19 +86,32 @@ class GrownGraph {
     int64_t least = 0;  // what it is beside the length
   };
 
-  struct Masked {  // a node whose inputs are others, so that places that are not used count for nothing
+  // A node that becomes another, so that places that are not used count for nothing, or that reads places which follow
+  // from the length.
+  struct Change {
     size_t node = 0;
     std::vector<ValueId> inputs;
+    const Schema* schema = nullptr;  // null: the same with the same attributes
+    Attributes attributes;
+  };
+  // An input that rewriting adds.  Of a mask: booleans, or numbers that are added, 0 and -infinity.
+  struct Added {
+    TensorDesc desc;
+    ValueId value = kNoValue;
+    std::optional<int64_t> first;  // as many numbers as it has from there on, beyond the length; none: a mask
   };
   class Places;  // follows them through the graph (graph/grown_places.cpp)
 
   void find_changes(const Graph& longer, const Graph& least);
   std::vector<ValueId> find_feeds(const Graph& longer, const Graph& least);
-  std::vector<Masked> masked_nodes(const Graph& longer, const Graph& least, const std::vector<ValueId>& fed);
+  std::vector<Change> changed_nodes(const Graph& longer, const Graph& least, const std::vector<ValueId>& fed);
   void check_outputs() const;
   void rewrite(const Graph& longer, const Graph& least);
   void append_in_place();
   ValueId mask(int rank, int dim, int64_t size, DType dtype);
+  ValueId places_from(int64_t first, int64_t count);  // the length and `first` more, and the places behind
+  ValueId place_of(int64_t first);                    // that alone, of rank 0
+  ValueId numbers_from(int64_t first, const Dims& shape);
   std::vector<Numbers> numbers(int64_t length) const;
   // The dimension of a value that has unused places, or -1.
   int padded(ValueId id) const { return id == kNoValue ? -1 : padded_[size_t(id)]; }
@@ -107,8 +121,7 @@ class GrownGraph {
   Graph graph_;
   std::vector<int> padded_;  // by value of the bound graph
   std::vector<Feed> feeds_;
-  // Of booleans, or of numbers that are added, 0 and -infinity; each an input.
-  std::vector<std::pair<TensorDesc, ValueId>> masks_;
+  std::vector<Added> added_;
   std::vector<Changing> changing_;  // sizes that rules read
   mutable std::mutex lock_;         // guards what follows
   mutable Graph places_;            // the bound graph with its rules; sizes are put in

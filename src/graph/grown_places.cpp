@@ -1,5 +1,6 @@
 // What becomes of places that are not used, op by op: whether they stay apart from those that are, and what they hold.
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "graph/growing.h"
@@ -38,9 +39,11 @@ bool grows(int dim) { return dim >= 0; }
 
 class GrownGraph::Places {
  public:
-  Places(GrownGraph& grown, const std::vector<ValueId>& fed)
+  Places(GrownGraph& grown, const std::vector<ValueId>& fed, const Graph& longer, const Graph& least)
       : grown_(grown),
         graph_(grown.graph_),
+        longer_(longer),
+        least_(least),
         zero_(graph_.values().size(), false),
         finite_(graph_.values().size(), false) {
     for (ValueId id : fed) finite_[size_t(id)] = true;
@@ -64,12 +67,16 @@ class GrownGraph::Places {
     if (joins_.count(index)) return join(call);
     if (renaming == Renaming::shape || renaming == Renaming::order) return view(call);
     if (renaming == Renaming::repeat) return repeat(call);
-    if (renaming == Renaming::part && !follows) return part(call);
+    if (renaming == Renaming::part) return follows ? moving_part(call) : part(call);
     if (follows) refuse(node, "has attributes that follow from the length");
+    if (node.schema->joins) return joined(call);
     if (is_elementwise(call.op)) return elementwise(call);
     if (is_softmax(node) && int(call.op.attributes[attr::dim]) == call.dims[0]) return softmax(call);
     if (node.schema->weighting.order == Weighting::Order::matrices) return matrix_product(call);
     if (is_attention(node)) return attention(call);
+    // Sums up to a place are of those before it.
+    if (is_running_sum(node) && int(call.op.attributes[attr::dim]) == call.dims[0])
+      return set(call, false, !is_floating(graph_.value(call.x()).desc.dtype));
     if (is_sum(node) && call.gives < 0 && is_zero_there(call.x())) return;  // zeros count for nothing
     if (is_look_up(node) && call.dims[0] < 0) return set(call, false, true);
     if (call.gives >= 0 && call.dims[0] >= 0 && keeps_apart(call.op, call.dims[0]) &&
@@ -78,7 +85,7 @@ class GrownGraph::Places {
     refuse(node, "takes what grows, which is not known to keep its places apart");
   }
 
-  const std::vector<Masked>& masked() const { return masked_; }
+  const std::vector<Change>& changes() const { return changes_; }
 
  private:
   struct Call {
@@ -92,7 +99,9 @@ class GrownGraph::Places {
   };
 
   bool is_zero_there(ValueId id) const { return id != kNoValue && zero_[size_t(id)]; }
-  bool is_finite(ValueId id) const { return id != kNoValue && finite_[size_t(id)]; }
+  bool is_finite(ValueId id) const {
+    return id != kNoValue && (finite_[size_t(id)] || !is_floating(graph_.value(id).desc.dtype));
+  }
   void set(const Call& call, bool zero, bool finite) {
     zero_[size_t(call.node.outputs[0])] = zero;
     finite_[size_t(call.node.outputs[0])] = finite;
@@ -101,6 +110,56 @@ class GrownGraph::Places {
   void join(const Call& call) {
     if (grows(call.dims[1])) refuse(call.node, "joins two parts that grow");
     set(call, false, true);
+  }
+
+  // Parts along another dimension, which all grow.  Or one part grows, and those behind it are written where its places
+  // end that are used.
+  void joined(const Call& call) {
+    const std::vector<ValueId> inputs = call.node.inputs;
+    const int along = int(call.op.attributes[attr::dim]);
+    bool zero = true, finite = true;
+    size_t growing = inputs.size();
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      zero = zero && is_zero_there(inputs[k]);
+      if (call.gives == along && !grows(call.dims[k])) continue;
+      if (call.gives < 0 || call.dims[k] != call.gives || (call.gives == along && growing < inputs.size()))
+        refuse(call.node, "joins parts that grow along other dimensions");
+      finite = finite && is_finite(inputs[k]);
+      growing = k;
+    }
+    if (call.gives != along) return set(call, zero, finite);
+    set(call, false, finite);
+    if (growing + 1 == inputs.size()) return;
+    // Room for the parts behind it, filled with zeros.
+    const std::string name = call.node.name + "/places";
+    const auto insert = [&](const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& of) {
+      return graph_.insert(call.index, schema, attributes, of, name)[0];
+    };
+    ValueId whole = inputs[growing];
+    if (growing > 0)
+      whole = insert(*call.node.schema, call.node.attributes,
+                     {inputs.begin(), inputs.begin() + std::ptrdiff_t(growing) + 1});
+    const int64_t room = graph_.value(call.node.outputs[0]).desc.shape[along] - graph_.value(whole).desc.shape[along];
+    std::vector<int64_t> pad;  // the last dimension first
+    for (int d = graph_.value(whole).desc.rank(); d-- > 0;) {
+      pad.push_back(0);
+      pad.push_back(d == along ? room : 0);
+    }
+    whole = insert(*find_schema("pad"), Attributes{{attr::pad, pad}}, {whole});
+    int64_t at = -grown_.capacity_;  // and the length
+    Attributes attributes;
+    attributes.set(attr::dim, int64_t(along));
+    const Schema& writes = *find_schema("tensor_scatter");
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (k > growing) {
+        const ValueId begin = grown_.place_of(at);
+        if (k + 1 == inputs.size())
+          changes_.push_back({call.index, {whole, inputs[k], begin}, &writes, attributes});
+        else
+          whole = insert(writes, attributes, {whole, inputs[k], begin});
+      }
+      at += graph_.value(inputs[k]).desc.shape[along];
+    }
   }
 
   void view(const Call& call) {
@@ -122,9 +181,56 @@ class GrownGraph::Places {
     set(call, is_zero_there(call.x()), is_finite(call.x()));
   }
 
+  // Parts whose begin or end follows from the length: the first ones up to the end, whose number follows, and as many
+  // places as ever from a begin that moves, which are looked up there.
+  void moving_part(const Call& call) {
+    const int rank = graph_.value(call.x()).desc.rank();
+    const auto ends_of = [&](const Graph& graph, const auto& which) {
+      const std::vector<int64_t> list = graph.op(graph.node(call.index)).attributes[which];
+      return list;
+    };
+    const auto at = [&](const auto& which) {  // of pasts of 1, of capacity and of one more
+      return std::array{ends_of(least_, which), ends_of(graph_, which), ends_of(longer_, which)};
+    };
+    const auto starts = at(attr::starts), ends = at(attr::ends), steps = at(attr::steps);
+    const auto same = [&](const auto& list, size_t d) { return list[0][d] == list[1][d] && list[1][d] == list[2][d]; };
+    const auto moves = [&](const auto& list, size_t d) {
+      return list[1][d] - list[0][d] == grown_.capacity_ - 1 && list[2][d] - list[1][d] == 1;
+    };
+    int moved = -1;
+    bool cut = false;  // along other dimensions
+    for (size_t d = 0; d < size_t(rank); ++d) {
+      const bool first = same(starts, d) && (same(ends, d) || (moves(ends, d) && int(d) == call.gives));
+      const bool begins = moves(starts, d) && moves(ends, d) && moved < 0;
+      if ((!first && !begins) || (!(same(starts, d) && same(ends, d)) && steps[1][d] != 1))
+        refuse(call.node, "has attributes that follow from the length");
+      if (begins && !first)
+        moved = int(d);
+      else
+        cut = cut || starts[1][d] != 0 || ends[1][d] != graph_.value(call.x()).desc.shape[int(d)] || steps[1][d] != 1;
+    }
+    // Of places that are not used some may be among those that the whole has.
+    set(call, false, !is_floating(graph_.value(call.x()).desc.dtype));
+    if (moved < 0) return;
+    ValueId x = call.x();
+    const auto m = size_t(moved);
+    if (cut) {
+      Attributes others = call.op.attributes;
+      std::vector<int64_t> from = starts[1], to = ends[1];
+      from[m] = 0;
+      to[m] = graph_.value(x).desc.shape[moved];
+      others.set(attr::starts, from);
+      others.set(attr::ends, to);
+      x = graph_.insert(call.index, *call.node.schema, others, {x}, call.node.name + "/places")[0];
+    }
+    const ValueId places = grown_.places_from(starts[1][m] - grown_.capacity_, ends[1][m] - starts[1][m]);
+    changes_.push_back({call.index, {x, places}, find_schema("index_select"), Attributes{{attr::dim, int64_t(moved)}}});
+  }
+
   void repeat(const Call& call) {
     if (call.gives < 0) refuse(call.node, "follows from the length");
-    set(call, is_zero_there(call.x()), is_finite(call.x()));
+    const bool zero = is_zero_there(call.x()) || is_zero(graph_, call.x());
+    set(call, zero, zero || is_finite(call.x()));
   }
 
   void elementwise(const Call& call) {
@@ -154,7 +260,7 @@ class GrownGraph::Places {
     if (!is_finite(call.x())) refuse(call.node, "is of numbers that may be none for places that are not used");
     const int dim = call.dims[0];
     const ValueId mask = grown_.mask(desc.rank(), dim, desc.shape[dim], desc.dtype);
-    masked_.push_back({call.index, {added(call, "add", call.x(), mask)}});
+    change(call, {added(call, "add", call.x(), mask)});
     set(call, true, true);
   }
 
@@ -188,7 +294,11 @@ class GrownGraph::Places {
     const int64_t keys = graph_.value(inputs[1]).desc.shape[rank - 2];
     ValueId mask = grown_.mask(like.rank(), like.rank() - 1, keys, like.dtype);
     if (given != kNoValue) mask = added(call, like.dtype == DType::boolean ? "logical_and" : "add", given, mask);
-    masked_.push_back({call.index, {call.x(), inputs[1], inputs[2], mask}});
+    change(call, {call.x(), inputs[1], inputs[2], mask});
+  }
+
+  void change(const Call& call, std::vector<ValueId> inputs) {
+    changes_.push_back({call.index, std::move(inputs), nullptr, {}});
   }
 
   ValueId added(const Call& call, const char* op, ValueId a, ValueId b) {
@@ -197,14 +307,15 @@ class GrownGraph::Places {
 
   GrownGraph& grown_;
   Graph& graph_;
+  const Graph &longer_, &least_;
   std::vector<bool> zero_, finite_;  // by value: what its unused places hold
   std::set<size_t> joins_;           // concats that grow
-  std::vector<Masked> masked_;
+  std::vector<Change> changes_;
 };
 
-std::vector<GrownGraph::Masked> GrownGraph::masked_nodes(const Graph& longer, const Graph& least,
-                                                         const std::vector<ValueId>& fed) {
-  Places places(*this, fed);
+std::vector<GrownGraph::Change> GrownGraph::changed_nodes(const Graph& longer, const Graph& least,
+                                                          const std::vector<ValueId>& fed) {
+  Places places(*this, fed, longer, least);
   // What exporters leave is in the graph until passes take it: a mask's sum where only its size counts.
   const std::vector<bool> used = used_in(graph_).nodes;
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
@@ -224,7 +335,7 @@ std::vector<GrownGraph::Masked> GrownGraph::masked_nodes(const Graph& longer, co
     const std::string own = attributes(graph_);
     places.visit(n, own != attributes(longer) || own != attributes(least));
   }
-  return places.masked();
+  return places.changes();
 }
 
 }  // namespace pl

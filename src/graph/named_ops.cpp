@@ -21,6 +21,7 @@ bool is_choice(const Node& node) { return node.schema->name == "where"; }
 bool is_softmax(const Node& node) { return node.schema->name == "softmax"; }
 bool is_mean(const Node& node) { return node.schema->name == "mean"; }
 bool is_sum(const Node& node) { return node.schema->name == "sum"; }
+bool is_running_sum(const Node& node) { return node.schema->name == "cumsum"; }
 bool is_root_of_squares(const Node& node) { return node.schema->name == "reduce_l2"; }
 bool is_adaptive_pool(const Node& node) { return node.schema->kind == "adaptive_pool"; }
 bool is_pointwise(const Node& node) { return node.schema->name == "pointwise"; }

@@ -25,6 +25,7 @@ bool is_choice(const Node& node);  // where
 bool is_softmax(const Node& node);
 bool is_mean(const Node& node);
 bool is_sum(const Node& node);
+bool is_running_sum(const Node& node);      // cumsum
 bool is_root_of_squares(const Node& node);  // reduce_l2
 bool is_adaptive_pool(const Node& node);
 bool is_pointwise(const Node& node);

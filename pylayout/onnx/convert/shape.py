@@ -10,9 +10,11 @@ import numpy
 
 from ...errors import InvalidArgumentError, ShapeError
 from ...sizes import broadcast_sizes, is_late, max_size, min_size, same_sizes
+from ...value import Value
 from ..fold import arange, room
 from ..node import Node, numpy_of
 from ..operand import Few, Known, Operand, Result
+from ..places import all_places, all_places_flattened, selected
 from ..registry import converter
 
 
@@ -23,12 +25,28 @@ def reshape(node: Node) -> Result:
         if any(size == 0 and i >= x.ndim for i, size in enumerate(wanted)):
             raise ShapeError(f"shape is {wanted}, which copies a size that x, {list(x.shape)}, has not")
         wanted = [x.shape[i] if size == 0 else size for i, size in enumerate(wanted)]
+    x = _before_reshapes(node, x)
     if wanted.count(-1) == 1 and 0 not in wanted:
         known = -math.prod(wanted)
         wanted = [math.prod(x.shape) // known if size == -1 else size for size in wanted]
     if any(size < 0 for size in wanted) or math.prod(wanted) != math.prod(x.shape):
         raise ShapeError(f"shape is {wanted}, which does not fit x with shape {list(x.shape)}")
     return x if same_sizes(wanted, x.shape) else node.op("reshape", x, wanted)
+
+
+def _before_reshapes(node: Node, x: Operand) -> Operand:
+    """What has the same elements in the same order: exporters make a tensor flat before it gets its shape.
+
+    Axes that are part of a flat one, and come back, then are axes throughout.
+    """
+    name = node.proto.input[0]
+    while isinstance(x, Value):
+        maker = node.scope.maker(name)
+        before = node.scope.find(maker.input[0]) if maker is not None and maker.op_type == "Reshape" else None
+        if not isinstance(before, Value):
+            break
+        x, name = before, maker.input[0]
+    return x
 
 
 @converter("Flatten", since=1)
@@ -202,6 +220,11 @@ def gather(node: Node) -> Result:
         at = node.axis(at, x.shape[axis], "index")
         part = node.op("slice", x, [at], [at + 1], [axis])
         return part if index.ndim else node.op("reshape", part, [*x.shape[:axis], *x.shape[axis + 1 :]])
+    if isinstance(x, Value) and isinstance(index, Value) and axis == 0:
+        found = all_places_flattened(node, 0, 1)
+        if found is not None:
+            made = selected(node, found[0], found[1], index.shape)
+            return node.broadcastable(made, [*made.shape[: index.ndim], *x.shape[1:]])
     return node.op("index_select", x, axis, index)
 
 
@@ -221,6 +244,10 @@ def gather_nd(node: Node) -> Result:
     depth = index.shape[-1]
     if not 1 <= depth <= x.ndim - batch:
         raise ShapeError(f"the last size of indices is {depth}, expected 1 to {x.ndim - batch}")
+    if batch == 0 and isinstance(x, Value) and isinstance(index, Value):
+        parts = all_places(node, 1)
+        if parts is not None and len(parts) == depth:
+            return selected(node, x, parts, index.shape[:-1])
     sizes = x.shape[: batch + depth]
     strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
     # The place of each batch, and of each index within it; negative indices count from the end.
