@@ -97,8 +97,8 @@ def test_other_indices_are_looked_up(nodes, change):
 DECODER = """
     <ir_version: 9, opset_import: ["" : 18]>
     agraph (float[n, s, 4] x, bool[n, total] mask, float[n, past, 4] keys) => (float[n, a, 4] y, float[n, b, 4] other)
-    <int64 zero = {0}, int64 one = {1}, int64[1] a1 = {1}, int64[1] a2 = {2}, int64[2] a01 = {0, 1}, int64[1] minus = {-1},
-     float low = {-30000}> {
+    <int64 zero = {0}, int64 one = {1}, int64[1] a1 = {1}, int64[1] a2 = {2}, int64[2] a01 = {0, 1},
+     int64[1] minus = {-1}, float low = {-30000}> {
         other = Concat <axis = 1> (keys, x)
         BODY
         turned = Transpose <perm = [0, 2, 1]> (other)
