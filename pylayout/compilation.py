@@ -142,10 +142,13 @@ def compile(
     graphs = parsed.graphs(shapes, sizes, values)
     try:
         first = next(graphs)
-    except UnsupportedError:
-        from .onnx.segments import SegmentedPlan, can_segment
+    except UnsupportedError as error:
+        from .onnx.segments import SegmentedPlan, missing_op
 
-        if not can_segment(parsed):
+        missing = missing_op(parsed)
+        if missing is not None:
+            if missing not in str(error):
+                error.args = (f"{error}; by segments it cannot be planned either: pylayout has not {missing}",)
             raise
         return SegmentedPlan(parsed, options, values)
 

@@ -17,7 +17,7 @@ from ..device import devices
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from .errors import ValueNeeded
 from .model import Input, Model, read
-from .segments import SegmentedPlan, can_segment
+from .segments import SegmentedPlan, missing_op
 
 __all__ = ["Backend", "BackendRep"]
 
@@ -56,7 +56,7 @@ class BackendRep(_BackendRep):
             try:
                 graph = self.model.graph(shapes)
             except UnsupportedError:
-                if not can_segment(self.model):
+                if missing_op(self.model) is not None:
                     raise
                 self._segmented = SegmentedPlan(self.model, self._options)
                 return self._segmented, list(arrays)

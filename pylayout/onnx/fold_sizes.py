@@ -54,7 +54,7 @@ def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cast(x: Any, dtype: Any) -> Any:
-    return x if str(dtype) in ("int64", "s64", "int32", "s32") else None
+    return x if str(dtype) in ("int64", "s64", "int32", "s32", "float32", "f32") else None
 
 
 _SIZES: dict[str, Callable[..., Any]] = {

@@ -202,7 +202,8 @@ class Node:
         """
         operands = [a for group in (*arguments, *keywords.values()) for a in _operands(group)]
         late = any(isinstance(a, Known) and a.sizes is not None for a in operands)
-        if operands and late and all(isinstance(a, Known) for a in operands):
+        quotient = name == "div" and any(is_float(a) for a in operands)  # which is no whole number
+        if operands and late and not quotient and all(isinstance(a, Known) for a in operands):
             sizes = fold_sizes(name, _each(arguments, _objects), _each_of(keywords, _objects))
             if sizes is not None:
                 kind = arguments[1] if name == "cast" else operands[1 if name == "where" else 0].dtype

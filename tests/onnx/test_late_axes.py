@@ -75,6 +75,45 @@ def test_an_axis_of_any_size(name):
         numpy.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("code", "dtype"), [(1, "float32"), (6, "int32"), (7, "int64")])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_ranges_of_any_type(code, dtype, backwards):
+    """Positions that are floats from the start on, as torch.arange(n, dtype=torch.float32) gives them."""
+    first, end, step = ("last", "minus", "minus") if backwards else ("zero", "count", "one")
+    nodes = f"""
+        size = Shape <start = 1, end = 2> (x)
+        number = Squeeze(size)
+        count = Cast <to = {code}> (number)
+        zero_ = Constant <value_int = 0> ()
+        zero = Cast <to = {code}> (zero_)
+        one_ = Constant <value_int = 1> ()
+        one = Cast <to = {code}> (one_)
+        minus = Neg(one)
+        last_ = Sub(number, one_)
+        last = Cast <to = {code}> (last_)
+        y = Range({first}, {end}, {step})
+    """
+    plan = compiled(nodes, {"float32": "float"}.get(dtype, dtype))
+    for n in (64, 5, 1, 100):
+        (y,) = plan.run(numpy.zeros((2, n), "float32"))
+        want = numpy.arange(n)[::-1] if backwards else numpy.arange(n)
+        assert y.dtype == dtype and y.tolist() == want.tolist()
+
+
+def test_quotients_of_sizes_that_are_floats():
+    nodes = """
+        size = Shape <start = 1, end = 2> (x)
+        count = Cast <to = 1> (size)
+        two = Constant <value_floats = [2.0]> ()
+        half = Div(count, two)
+        more = Div(half, count)
+        y = Add(half, more)
+    """
+    plan = pl.compile(parsed(nodes).SerializeToString(), device="cpu", tune="off")
+    for n in (5, 64, 7):
+        assert plan.run(numpy.zeros((2, n), "float32"))[0].tolist() == [n / 2 + 0.5]
+
+
 def positions(rows):
     """A model that adds rows 0, 1, ... of a table to its input; and the table."""
     model = onnx.parser.parse_model(

@@ -345,3 +345,15 @@ def test_what_belongs_to_one_plan_is_refused():
     with pytest.raises(pl.InvalidArgumentError, match='there is no input "z", expected x'):
         plan.run({"z": floats(3)})
     assert numpy.asarray(plan(pl.asarray(numpy.array([0, 1], "float32")))).tolist() == [[1]]
+
+
+def test_an_op_that_no_segment_has_is_named():
+    """What is refused first, a size that follows from data, would be none of it."""
+    text = """agraph (float[n] x) => (float[m] y) {
+        places = NonZero(x)
+        noise = RandomNormalLike(x)
+        rows = Transpose(places)
+        y = GatherND(noise, rows)
+    }"""
+    with pytest.raises(pl.UnsupportedError, match=r"NonZero.*pylayout has not ai\.onnx RandomNormalLike"):
+        pl.compile(parsed(text), device="cpu", tune="off")

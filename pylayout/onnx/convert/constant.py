@@ -7,7 +7,7 @@ import math
 import numpy
 
 from ...errors import InvalidArgumentError, UnsupportedError
-from ...sizes import is_late
+from ...sizes import Size, is_late
 from ..fold import room
 from ..node import Node, dtype_text, numpy_of
 from ..operand import Known, Operand, Result, is_alike
@@ -82,8 +82,9 @@ def size(node: Node) -> Result:
 def range_(node: Node) -> Result:
     node.ignore("stash_type")
     sizes = [node.size_at(i) for i in range(3)]
-    if is_late(sizes) and numpy_of(node.x(0)) == numpy.int64:
-        return node.arange(*sizes)
+    if is_late(sizes) and all(isinstance(size, Size) or float(size).is_integer() for size in sizes):
+        whole = [size if isinstance(size, Size) else int(size) for size in sizes]  # of floats, too
+        return _cast(node, node.arange(*whole), numpy_of(node.x(0)))
     start, limit, delta = (node.known(i).reshape(()) for i in range(3))
     first, last, step = (float(v) if v.dtype.kind not in "iu" else int(v) for v in (start, limit, delta))
     if step == 0 or step != step:

@@ -4,6 +4,6 @@ A graph is run in rounds (rounds.py). Integers that shapes follow from come to a
 elements, so that they may be others in each run (importing.py).
 """
 
-from .plan import SegmentedPlan, can_segment
+from .plan import SegmentedPlan, missing_op
 
-__all__ = ["SegmentedPlan", "can_segment"]
+__all__ = ["SegmentedPlan", "missing_op"]

@@ -22,7 +22,7 @@ from .rounds import Rounds
 from .saved import Loaded, load, save
 from .steps import HostStep, Segment
 
-__all__ = ["SegmentedPlan", "can_segment"]
+__all__ = ["SegmentedPlan", "missing_op"]
 
 
 class SegmentedPlan(Plan):
@@ -172,9 +172,11 @@ def _checked(entry: Any, value: Any) -> Any:
     raise InvalidArgumentError(f'plan: input "{entry.name}" is {array.dtype}, expected {wanted}')
 
 
-def can_segment(model: Any) -> bool:
-    """Whether every op of a model is one that a plan or the host may have."""
-    return all(_has_op(model, node) for node in _all_nodes(model.proto.graph))
+def missing_op(model: Any) -> str | None:
+    """An op of a model that neither a plan nor the host may have; None where it can be planned by segments."""
+    missing = (node for node in _all_nodes(model.proto.graph) if not _has_op(model, node))
+    node = next(missing, None)
+    return None if node is None else f"{domain_of(node.domain) or 'ai.onnx'} {node.op_type}"
 
 
 def _all_nodes(graph: Any) -> Iterator[Any]:
