@@ -61,7 +61,10 @@ def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType
         if hasattr(value, "base_data") and hasattr(value, "queue"):  # pyopencl.array.Array
             hint = "; Tensor.from_cl_buffer(a.base_data, a.shape, a.dtype, None, a.queue, offset=a.offset) shares it"
         raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number{hint}")
-    meant = dtype or _NARROWED.get(array.dtype) or dtype_of(array.dtype)
+    try:
+        meant = dtype or _NARROWED.get(array.dtype) or dtype_of(array.dtype)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{what}: {error}") from None
     if array.dtype.kind not in "biuf" and dtype_of(array.dtype) is not bf16:
         raise UnsupportedError(f"{what} has dtype {array.dtype}, expected numbers")
     if array.dtype != meant.dtype:

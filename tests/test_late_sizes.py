@@ -242,6 +242,16 @@ def test_what_does_not_hold_now_is_refused():
         g.require("s == 5")
 
 
+def test_an_attribute_that_makes_no_sense_for_a_size_names_its_node():
+    g = pl.Graph(sizes={"s": 1})
+    x = g.input("x", ("s", 1))
+    g.output(g.op("expand", x, [pl.sizes.broadcast_sizes([g.size("s")], [9])[0], 4], name="rows"), "y")
+    plan = pl.compile(g, device="cpu", tune="off")
+    assert plan.run(numpy.zeros((9, 1), "float32"))[0].shape == (9, 4)
+    with pytest.raises(pl.ShapeError, match=r'broadcast.*sizes 5 and 9 do not broadcast \(node "rows"\)'):
+        plan.run(numpy.zeros((5, 1), "float32"))
+
+
 def test_arithmetic_of_sizes_is_pythons():
     g = pl.Graph(sizes={"s": 7})
     x = g.input("x", ("s", 2))

@@ -60,3 +60,14 @@ def test_copy_false_refuses_what_needs_a_copy():
 def test_write_of_another_shape():
     with pytest.raises(pl.Error, match=r"write: values has shape \(3, 2\), expected \(2, 3\)"):
         pl.zeros((2, 3)).write(np.zeros((3, 2), "float32"))
+
+
+def test_numbers_of_other_kinds_name_where_they_were_given():
+    plan = pl.Graph()
+    plan.output(plan.relu(plan.input("x", (1, 1))), "y")
+    plan = pl.compile(plan, device="cpu", tune="off")
+    for array in (np.array([["a"]]), np.zeros((1, 1), "complex64")):
+        with pytest.raises(pl.UnsupportedError, match=r'^plan: input "x": dtype is .*, expected one of f32'):
+            plan.run(array)
+        with pytest.raises(pl.UnsupportedError, match=r"^add: y: dtype is .*, expected one of f32"):
+            ops.add(np.zeros((1, 1), "float32"), array)

@@ -156,7 +156,8 @@ Node Graph::make_node(const Schema& schema, const Attributes& attributes, const 
 
 std::vector<ValueId> Graph::add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                                 const std::string& name, const std::vector<LateAttribute>& late) {
-  Attributes complete = late.empty() ? attributes : with_late(attributes, late);
+  Attributes complete = attributes;
+  if (!late.empty()) naming_node(name, [&] { complete = with_late(attributes, late); });
   nodes_.push_back(make_node(schema, complete, inputs, name, int32_t(nodes_.size())));
   nodes_.back().late = late;
   for (LateAttribute& attribute : nodes_.back().late)
