@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any
 
 import torch
@@ -22,7 +22,23 @@ from .registry import converters, name_of
 
 __all__ = ["backend", "decompositions"]
 
-TRACED = {**losses.TRACED, **resizes.TRACED}  # functions that dynamo leaves whole, and what is traced in their places
+
+def _traced_for(of_pytorch: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    """What is traced in the place of a function: our own, but PyTorch's within transforms of torch.func.
+
+    Ops by torch.library have no gradient within `grad` and `jvp` there, and are looped over by `vmap`.
+    """
+
+    @wraps(of_pytorch)
+    def traced(*arguments: Any, **keywords: Any) -> Any:
+        transformed = torch._C._functorch.peek_interpreter_stack() is not None
+        return (of_pytorch if transformed else own)(*arguments, **keywords)
+
+    return traced
+
+
+# Functions that dynamo leaves whole, and what is traced in their places.
+TRACED = {of: _traced_for(of, own) for of, own in {**losses.TRACED, **resizes.TRACED}.items()}
 
 
 @lru_cache(maxsize=1)

@@ -441,3 +441,45 @@ def test_a_checkpoint_draws_its_numbers_again(dynamic):
         close(made, wanted)
     report = pylayout.torch.report()
     assert report.partitions and "defect" not in str(report), str(report)
+
+
+def _loss(weight, x, target):
+    return nn.functional.cross_entropy(x @ weight, target)
+
+
+def _resized(weight, x, target):
+    return nn.functional.interpolate((x @ weight)[None, None], scale_factor=2, mode="bilinear").square().sum()
+
+
+def _twice(of):
+    return torch.func.jacrev(torch.func.jacrev(of))
+
+
+def _pushed(of):
+    return lambda weight, x, target: torch.func.jvp(lambda weight: of(weight, x, target), (weight,), (weight + 1,))
+
+
+TRANSFORMS = {
+    "grad": torch.func.grad,
+    "vmap of grad": lambda of: lambda weight, x, target: torch.func.vmap(torch.func.grad(of), (None, 0, 0))(
+        weight, x[:, None], target[:, None]
+    ),
+    "vmap": lambda of: lambda weight, x, target: torch.func.vmap(of, (None, 0, 0))(
+        weight, x[:, None], target[:, None]
+    ),
+    "jvp": _pushed,
+    "twice": _twice,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("of", [_loss, _resized])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_functions_that_are_ops_of_their_own(name, of):
+    """Ops of torch.library have no gradient within transforms of torch.func: PyTorch's own functions are traced."""
+    weight, x, target = torch.randn(4, 3), torch.randn(5, 4), torch.randint(0, 3, (5,))
+    made = compiled(TRANSFORMS[name](of))(weight, x, target)
+    wanted = TRANSFORMS[name](of)(weight.double(), x.double(), target)
+    for mine, theirs in zip(*[each if isinstance(each, tuple) else (each,) for each in (made, wanted)], strict=True):
+        close(mine.double(), theirs)
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)
