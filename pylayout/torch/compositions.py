@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ __all__ = ["COMPOSED"]
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
-SUM, MEAN = 0, 1
+SUM, MEAN, MAX = 0, 1, 2
 
 
 def trilinear(
@@ -48,24 +49,46 @@ def embedding_bag(
     sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    """`aten::_embedding_bag` of sums and means."""
-    if mode not in (SUM, MEAN) or sparse or scale_grad_by_freq:
+    """`aten::_embedding_bag`. By how often a row is read PyTorch's CPU scales gradients of others: left to it."""
+    if sparse or scale_grad_by_freq:
         return NotImplemented
     bags = _bags(indices, offsets)
     rows = weight.index_select(0, indices)
     counts = _counting(indices, weight.dtype, padding_idx)
-    if counts is not None:
-        rows = rows * counts
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights[:, None]
-    made = weight.new_zeros((offsets.shape[0], weight.shape[1])).index_add(0, bags, rows)
     each = weight.new_ones(indices.shape[0]) if counts is None else counts[:, 0]
     sizes = weight.new_zeros(offsets.shape[0]).index_add(0, bags, each)
+    chosen = offsets.new_zeros(offsets.shape[0])
+    if mode == MAX:
+        made, chosen = _largest(rows, indices, bags, sizes, counts)
+    else:
+        if counts is not None:
+            rows = rows * counts
+        if per_sample_weights is not None:
+            rows = rows * per_sample_weights[:, None]
+        made = weight.new_zeros((offsets.shape[0], weight.shape[1])).index_add(0, bags, rows)
     if include_last_offset:  # what lies behind it is in no bag
-        made, sizes = made[:-1], sizes[:-1]
+        made, sizes, chosen = made[:-1], sizes[:-1], chosen[:-1]
     if mode == MEAN:
         made = made / sizes.clamp(min=1)[:, None]
-    return made, bags, sizes.to(torch.int64), offsets.new_zeros(made.shape[0])
+    return made, bags, sizes.to(torch.int64), chosen
+
+
+def _largest(
+    rows: Tensor, indices: Tensor, bags: Tensor, sizes: Tensor, counts: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The largest of each column in each bag, and of which row of the table it is: the first of equal ones."""
+    if counts is not None:
+        rows = rows.masked_fill(counts == 0, -math.inf)
+    into, width = bags[:, None].expand(rows.shape), rows.shape[1]
+    made = rows.new_full((sizes.shape[0], width), -math.inf).scatter_reduce(0, into, rows, "amax")
+    places = torch.arange(rows.shape[0], device=rows.device)[:, None].expand(rows.shape)
+    behind = torch.full_like(made, rows.shape[0], dtype=torch.int64)
+    places = torch.where(rows == made.index_select(0, bags), places, rows.shape[0])
+    first = behind.scatter_reduce(0, into, places, "amin")
+    found = torch.cat([indices.to(torch.int64), indices.new_zeros(1, dtype=torch.int64)])
+    filled = (sizes > 0)[:, None]
+    chosen = found.index_select(0, first.reshape(-1)).reshape(first.shape)
+    return torch.where(filled, made, 0), torch.where(filled, chosen, 0)
 
 
 def embedding_bag_backward(
@@ -73,8 +96,12 @@ def embedding_bag_backward(
     num_weights: int, scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Tensor | None,
     padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    if mode not in (SUM, MEAN) or sparse or scale_grad_by_freq:
+    if sparse or scale_grad_by_freq:
         return NotImplemented
+    none = grad.new_zeros((num_weights, grad.shape[1]))
+    if mode == MAX:
+        filled = (bag_size > 0).to(grad.dtype)[:, None]
+        return none.scatter_add(0, maximum_indices.to(torch.int64), grad * filled)
     if mode == MEAN:
         grad = grad / bag_size.clamp(min=1).to(grad.dtype)[:, None]
     rows = torch.cat([grad, grad.new_zeros((1, grad.shape[1]))]).index_select(0, offset2bag)
@@ -83,14 +110,38 @@ def embedding_bag_backward(
         rows = rows * counts
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
-    return grad.new_zeros((num_weights, grad.shape[1])).index_add(0, indices, rows)
+    return none.index_add(0, indices, rows)
+
+
+def embedding_bag_weights_backward(
+    grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, offset2bag: Tensor, mode: int,
+    padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    """The gradient of `per_sample_weights`."""
+    if mode != SUM:
+        return NotImplemented
+    rows = torch.cat([grad, grad.new_zeros((1, grad.shape[1]))]).index_select(0, offset2bag)
+    counts = _counting(indices, grad.dtype, padding_idx)
+    made = (rows * weight.index_select(0, indices)).sum(1)
+    return made if counts is None else made * counts[:, 0]
+
+
+def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """`aten::embedding_renorm`: rows that are read are shortened to a norm."""
+    places = indices.reshape(-1)
+    rows = weight.index_select(0, places)
+    norms = torch.linalg.vector_norm(rows, norm_type, 1, True)
+    return weight.index_copy(0, places, torch.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows))
 
 
 # By op; one that gives NotImplemented stays as it is.
 COMPOSED: dict[Any, Callable[..., Any]] = {
     aten._trilinear.default: trilinear,
     aten._embedding_bag.default: embedding_bag,
+    aten._embedding_bag_forward_only.default: embedding_bag,
     aten._embedding_bag_backward.default: embedding_bag_backward,
+    aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
+    aten.embedding_renorm.default: embedding_renorm,
     aten._native_multi_head_attention.default: multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
 }

@@ -33,21 +33,36 @@ CASES = {
     "sum of bags": (lambda: bags(mode="sum"), indices),
     "padding": (lambda: bags(padding_idx=2), indices),
     "a last offset": (lambda: bags(mode="sum", include_last_offset=True), lambda: indices(8)),
-    "weighted": (lambda: bags(mode="sum"), lambda: (*indices(), torch.randn(8))),
-}
+    "weighted": (lambda: bags(mode="sum"), lambda: (*indices(), torch.randn(8, requires_grad=True))),
+    "weighted, with padding": (
+        lambda: bags(mode="sum", padding_idx=2), lambda: (*indices(), torch.randn(8, requires_grad=True))
+    ),
+    "largest of bags": (lambda: bags(mode="max"), indices),
+    "largest, a last offset": (lambda: bags(mode="max", include_last_offset=True), lambda: indices(8)),
+    "largest, bags of padding alone": (
+        lambda: bags(mode="max", padding_idx=2), lambda: (torch.tensor([2, 8, 2, 0, 2]), torch.tensor([0, 2, 3, 3]))
+    ),
+    "largest of equal ones": (
+        lambda: bags(mode="max", _weight=torch.tensor([[0.0, 1], [1, 1], [-1, 2], [1, 0], [-1, 2]]).repeat(2, 2)[:9]),
+        indices,
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_is_one_plan_each_way(name):
     make, given = CASES[name]
     model, arguments = make(), given()
-    twin = copy.deepcopy(model)
-    made, wanted = compiled(model)(*arguments), twin(*arguments)
+    twin, others = copy.deepcopy(model), copy.deepcopy(arguments)
+    made, wanted = compiled(model)(*arguments), twin(*others)
     close(made, wanted)
     made.square().sum().backward()
     wanted.square().sum().backward()
     for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         close(mine.grad, theirs.grad, 1e-4)
+    for mine, theirs in zip(arguments, others, strict=True):
+        if theirs.requires_grad:
+            close(mine.grad, theirs.grad, 1e-4)
     assert len(pylayout.torch.report().graphs) == 2
     for graph in pylayout.torch.report().graphs:
         assert graph.partitions == 1 and not graph.left, str(graph)
@@ -62,7 +77,15 @@ def test_an_exported_layer(name):
         close(torch.tensor(made), model(*arguments))
 
 
-def test_the_largest_of_bags_is_left_to_pytorch():
-    model, arguments = bags(mode="max"), indices()
-    close(compiled(model)(*arguments), model(*arguments))
-    assert "_embedding_bag.default" in pylayout.torch.report().left
+@pytest.mark.parametrize("padding", [None, 2])
+def test_rows_that_are_shortened_to_a_norm(padding):
+    model = nn.Embedding(9, 4, padding_idx=padding, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True)
+    twin, places = copy.deepcopy(model), torch.tensor([[2, 8, 2], [0, 2, 5]])
+    made, wanted = compiled(model)(places), twin(places)
+    close(made, wanted)
+    close(model.weight, twin.weight)  # the table itself is written to
+    made.square().sum().backward()
+    wanted.square().sum().backward()
+    close(model.weight.grad, twin.weight.grad)
+    for graph in pylayout.torch.report().graphs:
+        assert graph.partitions == 1 and {op for op, _ in graph.left} <= {"copy_.default"}, str(graph)
