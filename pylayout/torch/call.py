@@ -49,7 +49,7 @@ class Call:
         size: Callable[[Any], Any] = int,
     ) -> None:
         self.graph = graph
-        self.one_by_one = one_by_one  # each op that is appended runs by itself: the fewer the better
+        self.one_by_one = one_by_one  # on `ocl`, where each op that is appended runs by itself: the fewer the better
         self.node = node
         self._lookup = lookup  # the operand of another node of the traced graph; None where that is not at hand
         self._size = size  # a traced size as one of the graph: an integer, or a `Size` where calls decide it
@@ -88,6 +88,10 @@ class Call:
         value = self.expected[0] if isinstance(self.expected, (tuple, list)) else self.expected
         found: torch.device = value.device
         return found
+
+    def on_cpu(self) -> bool:
+        """Whether PyTorch's kernels for the CPU are the other choice; ops of the device `ocl` are described there."""
+        return not self.one_by_one and self.device().type == "cpu"
 
     def used(self, place: int) -> bool:
         """Whether that one of several results is read."""

@@ -483,3 +483,35 @@ def test_transforms_of_functions_that_are_ops_of_their_own(name, of):
         close(mine.double(), theirs)
     (graph,) = pylayout.torch.report().graphs
     assert graph.partitions == 1 and not graph.left, str(graph)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_batch_norms_of_halves_divide_no_plan(dtype):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).to(dtype)
+    twin, x = copy.deepcopy(model).double(), torch.randn(2, 3, 9, 9).to(dtype)
+    made, wanted = compiled(model)(x), twin(x.double())
+    close(made.double(), wanted, 0.05)
+    made.square().mean().backward()
+    wanted.square().mean().backward()
+    close(model[3].weight.grad.double(), twin[3].weight.grad, 0.05)
+    for mine, theirs in zip(model.buffers(), twin.buffers(), strict=True):
+        close(mine.double(), theirs.double(), 0.01)
+    for graph in pylayout.torch.report().graphs:
+        assert graph.partitions == 1 and {op for op, _ in graph.left} <= {"copy_.default"}, str(graph)
+
+
+def test_a_compiled_step_of_an_optimizer_is_one_plan():
+    weights = [nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(3))]
+    twins = [nn.Parameter(each.detach().double()) for each in weights]
+    mine, theirs = (torch.optim.Adam(each, 1e-2) for each in (weights, twins))
+    step = compiled(lambda: mine.step())
+    for _ in range(3):
+        for weight, twin in zip(weights, twins, strict=True):
+            weight.grad = torch.randn_like(weight)
+            twin.grad = weight.grad.double()
+        step()
+        theirs.step()
+    for weight, twin in zip(weights, twins, strict=True):
+        close(weight.double(), twin)
+    for graph in pylayout.torch.report().graphs:
+        assert graph.partitions == 1 and {op for op, _ in graph.left} <= {"copy_.default"}, str(graph)

@@ -81,3 +81,47 @@ def test_numbers_at_equal_distances():
     torch.testing.assert_close(
         grid.cpu(), nn.functional.affine_grid(torch.eye(2, 3)[None], [1, 1, 3, 4], align_corners=False)
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool], ids=str)
+def test_the_largest_and_the_smallest_so_far(dtype):
+    for shape, dim in (((3, 33, 2), 1), ((2, 9), -1), ((1, 5), 0), ((4,), 0), ((), 0), ((0, 3), 1)):
+        x = torch.randint(0, 2 if dtype == torch.bool else 5, shape).to(dtype)
+        if dtype.is_floating_point and x.numel() > 4:
+            x.view(-1)[2], x.view(-1)[-1] = float("nan"), -float("inf")
+        for function in (torch.cummax, torch.cummin):
+            for mine, theirs in zip(function(x.to(OCL), dim), function(x, dim), strict=True):
+                torch.testing.assert_close(mine.cpu(), theirs, rtol=0, atol=0, equal_nan=True)
+    if dtype == torch.float32:
+        x = torch.randn(4, 9)
+        leaves = [x.clone().requires_grad_(), x.to(OCL).requires_grad_()]
+        for leaf in leaves:
+            leaf.cummax(1)[0].square().sum().backward()
+        torch.testing.assert_close(leaves[1].grad.cpu(), leaves[0].grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.float16], ids=str)
+def test_quotients_and_order_of_integers_and_halves(dtype):
+    x = torch.randint(0 if dtype == torch.uint8 else -9, 9, (6, 7)).to(dtype)
+    y = torch.randint(1, 5, (6, 7)).to(dtype)
+    functions = [
+        lambda x, y: x // y, lambda x, y: x % y, torch.fmod, lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+        lambda x, y: x.topk(3)[0], lambda x, y: x.kthvalue(2)[0], lambda x, y: x.median(1)[0],
+        lambda x, y: (x > 0).sort(dim=1, stable=True), lambda x, y: ((x > 0).amax(1), (x > 0).amin()),
+    ]  # fmt: skip
+    for function in functions:
+        made, wanted = function(x.to(OCL), y.to(OCL)), function(x, y)
+        for mine, theirs in zip(
+            *[each if isinstance(each, tuple) else (each,) for each in (made, wanted)], strict=True
+        ):
+            assert torch.equal(mine.cpu(), theirs)
+
+
+def test_indices_around_other_dimensions():
+    x, first, last = torch.randn(3, 5, 4), torch.tensor([2, 0]), torch.tensor([[1], [-1]])
+    assert torch.equal(x.to(OCL)[first.to(OCL), :, last.to(OCL)].cpu(), x[first, :, last])
+    values = torch.randn(2, 2, 5)
+    wanted = x.clone().index_put_((first, torch.arange(5)[:, None, None], last), values.permute(2, 0, 1))
+    made = x.to(OCL)
+    made[first.to(OCL), :, last.to(OCL)] = values.to(OCL)
+    assert torch.equal(made.cpu(), wanted)

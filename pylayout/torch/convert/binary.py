@@ -74,7 +74,7 @@ def div(call: Call, x: Any, y: Any) -> Operand:
 
 def _may_be_zero(call: Call, y: Any) -> bool:
     """Whether PyTorch's CPU may refuse a division of integers; other devices leave open what it gives."""
-    return call.dtype() not in FLOATS and call.device().type == "cpu" and (isinstance(y, Operand) or y == 0)
+    return call.dtype() not in FLOATS and call.on_cpu() and (isinstance(y, Operand) or y == 0)
 
 
 @converter("div.Tensor_mode", "div.Scalar_mode", note="on the CPU of integers by integers that may be zero")
@@ -219,6 +219,11 @@ def masked_fill(call: Call, x: Operand, mask: Operand, value: Any) -> Operand:
 @converter("addcmul.default", numbers=True)
 def addcmul(call: Call, x: Operand, a: Operand, b: Operand, value: float | Operand = 1) -> Operand:
     return call.pointwise([x, a, b], "x0 + s0 * (x1 * x2)", [_real(value)])
+
+
+@converter("prims.fma.default")  # of traced steps of optimizers
+def fma(call: Call, a: Operand, b: Operand, x: Operand) -> Operand:
+    return call.pointwise([x, a, b], "x0 + x1 * x2")
 
 
 @converter("addcdiv.default", numbers=True)

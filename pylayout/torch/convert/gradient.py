@@ -77,7 +77,8 @@ def batch_norm_training(
     momentum: float, eps: float,
 ) -> Any:  # fmt: skip
     given, channels = x.dtype.name, x.shape[1]
-    require(training is True and mean.dtype == "f32" and given in FLOATS, f"statistics of {mean.dtype} for {given}")
+    require(training is True and given in FLOATS, f"dtype {given}, or no training")
+    mean, variance = call.cast(mean, "f32"), call.cast(variance, "f32")
     y, found, spread = _normalised(call, x, weight, bias, eps)
     values = x.size // channels
     unbiased = call.ratio(values, values - 1, "f32")
@@ -90,7 +91,7 @@ def batch_norm_training(
         "pointwise", tensors,
         f"y0 = rsqrt(x1 + s0); y1 = x2 * s1 + x0 * s2; y2 = x3 * s1 + x1 * {factor}", scalars=scalars, dtype="f32",
     )  # fmt: skip
-    return call.cast(y, given), call.cast(found, call.dtype(1)), call.cast(inverse, call.dtype(2)), *running
+    return tuple(call.cast(each, call.dtype(i)) for i, each in enumerate([y, found, inverse, *running]))
 
 
 def _spread(call: Call, inverse: Operand, eps: float) -> Operand:
@@ -274,11 +275,15 @@ def _norm_backward(
     return tuple(call.cast(each, call.dtype(place)) if call.used(place) else None for place, each in enumerate(made))
 
 
-@converter("embedding_dense_backward.default", note="scale_grad_by_freq")
+@converter("embedding_dense_backward.default")
 def embedding_backward(
     call: Call, grad: Operand, index: Operand, rows: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Operand:
-    require(not scale_grad_by_freq and all(size > 0 for size in index.shape), "scale_grad_by_freq, or no index")
+    require(all(size > 0 for size in index.shape), "no index")
+    if scale_grad_by_freq:  # by how often each row is read
+        ones = call.op("expand", call.tensor(1.0, grad.dtype.name), [index.size])
+        counts = call.op("index_select_backward", ones, call.reshape(index, [index.size]), 0, int(rows))
+        grad = call.op("div", grad, call.op("index_select", counts, 0, call.reshape(index, [*index.shape, 1])))
     made: Operand = call.op("index_select_backward", grad, index, 0, int(rows))
     if not 0 <= padding_idx < rows:
         return made

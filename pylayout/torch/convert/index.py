@@ -78,22 +78,43 @@ def _places(call: Call, sequence: Operand, values: Any, right: bool) -> Operand:
     return call.reshape(made, call.shape())
 
 
-@converter("index.Tensor", note="by bool, and by tensors with other dimensions between theirs")
+@converter("index.Tensor", note="by bool")
 def index(call: Call, x: Operand, indices: Any) -> Operand:
-    dims = [dim for dim, each in enumerate(indices) if each is not None]
-    require(all(indices[dim].dtype in ("s64", "s32") for dim in dims), "an index that is no integer")
-    require(len(dims) > 0 and dims == [*range(dims[0], dims[-1] + 1)], "dimensions between those that are indexed")
+    dims = indexed(indices)
     require(0 not in x.shape, "no elements")
+    x, order = neighbours(call, x, dims)
+    given = [indices[dim] for dim in dims]
+    dims = [order.index(dim) for dim in dims]
     first, sizes = dims[0], [x.shape[dim] for dim in dims]
     if len(dims) == 1:
-        made: Operand = call.op("index_select", x, first, indices[first])
+        made: Operand = call.op("index_select", x, first, given[0])
         return made
     # One index into the dimensions made one.
     place = None
-    for dim, size in zip(dims, sizes, strict=True):
-        each = call.cast(indices[dim], "s64")
+    for each, size in zip(given, sizes, strict=True):
+        each = call.cast(each, "s64")
         each = call.op("where", call.op("lt", each, 0), call.op("add", each, size), each)
         place = each if place is None else call.op("add", call.op("mul", place, size), each)
     joined = call.op("reshape", x, [*x.shape[:first], math.prod(sizes), *x.shape[dims[-1] + 1 :]])
     made = call.op("index_select", joined, first, place)
     return made
+
+
+def indexed(indices: Any) -> list[int]:
+    """The dimensions that have an index, which is one of integers."""
+    dims = [dim for dim, each in enumerate(indices) if each is not None]
+    require(len(dims) > 0, "no index")
+    require(all(indices[dim].dtype in ("s64", "s32") for dim in dims), "an index that is no integer")
+    return dims
+
+
+def neighbours(call: Call, x: Operand, dims: list[int]) -> tuple[Operand, list[int]]:
+    """x with these dimensions beside each other, and the order that its dimensions then have.
+
+    Where others lie between them PyTorch's result has theirs first, and so they are moved there.
+    """
+    order = [*range(x.ndim)]
+    if dims == order[dims[0] : dims[-1] + 1]:
+        return x, order
+    order = [*dims, *(dim for dim in order if dim not in dims)]
+    return call.op("permute", x, order), order

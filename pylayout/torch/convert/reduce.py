@@ -21,6 +21,8 @@ def _dims(x: Operand, dim: Any) -> list[int] | None:
 
 
 def _reduced(call: Call, op: str, x: Operand, dim: Any, keepdim: bool) -> Operand:
+    if x.dtype == "bool" and op in ("amax", "amin"):
+        return call.cast(_reduced(call, op, call.cast(x, "u8"), dim, keepdim), "bool")  # type: ignore[no-any-return]
     if x.ndim == 0:  # PyTorch lets a number have a dimension here
         x, dim = call.op("reshape", x, [1]), [0]
         made: Operand = call.op("reshape", call.op(op, x, [0], False), [])
@@ -75,14 +77,14 @@ def min_dim(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
 
 
 def _found(call: Call, x: Operand, dim: int, keepdim: bool, value: str, place: str) -> Any:
-    x = call.cast(x, "u8") if x.dtype == "bool" else x
     return (
-        call.cast(_reduced(call, value, x, [dim], keepdim), call.dtype(0)) if call.used(0) else None,
+        _reduced(call, value, x, [dim], keepdim) if call.used(0) else None,
         _place(call, place, x, dim, keepdim) if call.used(1) else None,
     )
 
 
 def _place(call: Call, op: str, x: Operand, dim: int | None, keepdim: bool) -> Operand:
+    x = call.cast(x, "u8") if x.dtype == "bool" else x
     if x.ndim == 0:
         return call.reshape(call.op(op, call.reshape(x, [1]), 0, False), [])
     made: Operand = call.op(op, x, dim, bool(keepdim))
@@ -181,16 +183,61 @@ def logcumsumexp(call: Call, x: Operand, dim: int) -> Operand:
     return _running(call, "logcumsumexp", x, dim)
 
 
+@converter("cummax.default", note="on the CPU")
+def cummax(call: Call, x: Operand, dim: int) -> Any:
+    return _extreme_so_far(call, x, dim, "ge")
+
+
+@converter("cummin.default", note="on the CPU")
+def cummin(call: Call, x: Operand, dim: int) -> Any:
+    return _extreme_so_far(call, x, dim, "le")
+
+
+def _extreme_so_far(call: Call, x: Operand, dim: int, replaces: str) -> Any:
+    """The largest or smallest so far, and the last place of it: of 2, 4, 8, ... elements in turn. NaN stays.
+
+    PyTorch's kernel for the CPU is a loop, for which so many steps are no match.
+    """
+    require(not call.on_cpu(), "on the CPU")
+    given = x.dtype.name
+    if x.ndim == 0:
+        return x, call.tensor(0, "s64")
+    dim, size = dim % x.ndim, x.shape[dim]
+    require(not isinstance(size, Size), "a size that calls decide")
+    values = call.cast(x, "u8") if given == "bool" else x
+    numbers = np.arange(size, dtype=np.int64).reshape([size if d == dim else 1 for d in range(x.ndim)])
+    places = call.op("expand", call.graph.constant(numbers), list(x.shape))
+    step = 1
+    while step < size:
+        (early, late), (early_place, late_place) = (
+            (call.op("slice", each, [0], [size - step], [dim]), call.op("slice", each, [step], [size], [dim]))
+            for each in (values, places)
+        )
+        later = call.op(replaces, late, early)
+        if given in FLOATS:
+            kept = call.op("logical_and", later, call.op("logical_not", call.op("isnan", early)))
+            later = call.op("logical_or", call.op("isnan", late), kept)
+        values, places = (
+            call.op("concat", [call.op("slice", each, [0], [step], [dim]), call.op("where", later, new, old)], dim)
+            for each, new, old in ((values, late, early), (places, late_place, early_place))
+        )
+        step *= 2
+    return call.cast(values, given), places
+
+
 def _any_order(call: Call, x: Operand) -> bool:
     """Whether equal elements may come in another order than PyTorch's own: where they are rare, and off the CPU."""
-    return bool(x.dtype == "f32" or call.device().type != "cpu")
+    return bool(x.dtype == "f32" or not call.on_cpu())
 
 
 def _ordered(call: Call, x: Operand, k: int, dim: int, largest: bool) -> list[Operand]:
     """The first k and their places; PyTorch lets a number have a dimension."""
+    numbers = call.cast(x, "u8") if x.dtype == "bool" else x
     if x.ndim == 0:
-        return [call.reshape(each, []) for each in call.op("topk", call.reshape(x, [1]), k, 0, largest)]
-    return list(call.op("topk", x, k, dim, largest))
+        values, places = (call.reshape(each, []) for each in call.op("topk", call.reshape(numbers, [1]), k, 0, largest))
+    else:
+        values, places = call.op("topk", numbers, k, dim, largest)
+    return [call.cast(values, x.dtype.name), places]
 
 
 # Equal elements are in the order of their indices here, in PyTorch in any.

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
+from .index import indexed, neighbours
 
 _SMALLEST = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}  # what joins without a trace
 
@@ -188,7 +189,7 @@ def index_fill(call: Call, x: Operand, dim: int, index: Operand, value: Any) -> 
     "index_put.default",
     "_unsafe_index_put.default",
     "_index_put_impl.default",
-    note="by a mask with values for each of its places, by several masks, and around other dimensions",
+    note="by a mask with values for each of its places, and by several masks",
 )
 def index_put(
     call: Call, x: Operand, indices: Any, values: Operand, accumulate: bool = False, unsafe: bool = False
@@ -198,19 +199,21 @@ def index_put(
         require(values.dtype == x.dtype and 0 not in x.shape, f"no elements, or values of {values.dtype}")
         require(not accumulate or x.dtype != "bool", "dtype bool")
         return _put_by_mask(call, x, indices[0], values, accumulate)
-    require(all(indices[dim].dtype in ("s64", "s32") for dim in dims), "an index that is no integer")
-    require(len(dims) > 0 and dims == [*range(dims[0], dims[-1] + 1)], "dimensions between those that are indexed")
+    dims = indexed(indices)
     require(0 not in x.shape and values.dtype == x.dtype, f"no elements, or values of {values.dtype}")
     require(not accumulate or x.dtype != "bool", "dtype bool")
     if any(0 in indices[dim].shape for dim in dims):  # nothing is put
         return x
+    x, order = neighbours(call, x, dims)
+    given = [call.cast(indices[dim], "s64") for dim in dims]
+    dims = [order.index(dim) for dim in dims]
     # One index into the dimensions made one.
     sizes = [x.shape[dim] for dim in dims]
-    place = call.cast(indices[dims[0]], "s64")
+    place = given[0]
     for number, size in enumerate(sizes[1:], 1):
         if number == 1:
             place = _counted(call, place, sizes[0])
-        each = _counted(call, call.cast(indices[dims[number]], "s64"), size)
+        each = _counted(call, given[number], size)
         place = call.op("add", call.op("mul", place, size), each)
     before, behind, count = x.shape[: dims[0]], x.shape[dims[-1] + 1 :], math.prod(place.shape)
     joined = [*before, math.prod(sizes), *behind]
@@ -218,7 +221,11 @@ def index_put(
     source = call.reshape(values, [*before, count, *behind])
     index = call.reshape(place, [1] * len(before) + [count] + [1] * len(behind))
     made = call.op("scatter", call.reshape(x, joined), len(before), index, source, "sum" if accumulate else "none")
-    return call.reshape(made, x.shape)
+    made = call.reshape(made, x.shape)
+    if order == [*range(x.ndim)]:
+        return made
+    moved: Operand = call.op("permute", made, [order.index(dim) for dim in range(x.ndim)])
+    return moved
 
 
 def _counted(call: Call, index: Operand, size: int) -> Operand:
