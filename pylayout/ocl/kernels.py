@@ -45,6 +45,7 @@ def register_kernels(shim: Shim) -> None:
             "linspace.out": _linspace,
             "eye.m_out": _eye,
             "histc": _histc,
+            "_efficientzerotensor": _zeros,
             "_native_multi_head_attention": multi_head_attention,
             "_transformer_encoder_layer_fwd": encoder_layer,
             "_nested_tensor_from_mask_left_aligned": _has_nested_tensors,
@@ -112,6 +113,11 @@ def _eye(n: int, m: int, *, out: torch.Tensor) -> torch.Tensor:
 def _linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> torch.Tensor:
     made = torch.linspace(start, end, steps, dtype=out.dtype)
     return out.resize_(made.shape).copy_(made)
+
+
+def _zeros(size: Any, **options: Any) -> torch.Tensor:
+    """Gradients of forward mode that are zero: in memory, where PyTorch's own devices have tensors without any."""
+    return torch.zeros(size, **options)
 
 
 def _histc(x: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torch.Tensor:

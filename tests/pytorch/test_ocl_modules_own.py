@@ -125,3 +125,48 @@ def test_indices_around_other_dimensions():
     made = x.to(OCL)
     made[first.to(OCL), :, last.to(OCL)] = values.to(OCL)
     assert torch.equal(made.cpu(), wanted)
+
+
+def _dual(function):
+    def tangent(weight, x, target):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(weight, weight + 1)
+            return torch.autograd.forward_ad.unpack_dual(function(dual, x, target)).tangent
+
+    return tangent
+
+
+TRANSFORMED = {
+    "cross entropy": lambda weight, x, target: nn.functional.cross_entropy(x @ weight, target),
+    "pooling": lambda weight, x, target: nn.functional.max_pool2d((x @ weight)[None, None], 2).square().sum(),
+    "pooling of volumes": lambda weight, x, target: (
+        nn.functional.max_pool3d((x @ weight)[None, None, None], (1, 2, 2)).square().sum()
+    ),
+    "dropout": lambda weight, x, target: (
+        nn.functional.dropout(x.square() @ weight.square(), 0.5).lt(-1).sum() + (x @ weight).square().sum()
+    ),
+}
+TRANSFORMS = {
+    "grad": torch.func.grad,
+    "vmap of grad": lambda function: (
+        lambda weight, x, target: torch.func.vmap(torch.func.grad(function), (None, 0, 0), randomness="different")(
+            weight, x.reshape(3, 2, 4), target.reshape(3, 2)
+        )
+    ),
+    "jvp": lambda function: (
+        lambda weight, x, target: torch.func.jvp(lambda weight: function(weight, x, target), (weight,), (weight + 1,))[
+            1
+        ]
+    ),
+    "forward mode": _dual,
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transforms_of_functions_with_gradients_of_their_own(name, transform):
+    """Gradients that are written in C++ are not known within transforms of torch.func: PyTorch's ops are taken."""
+    function = TRANSFORMS[transform](TRANSFORMED[name])
+    weight, x, target = torch.randn(4, 4), torch.randn(6, 4), torch.randint(0, 4, (6,))
+    made = function(*[each.to(OCL) for each in (weight, x, target)])
+    torch.testing.assert_close(made.cpu().double(), function(weight.double(), x.double(), target), rtol=1e-5, atol=1e-5)

@@ -9,6 +9,7 @@
 #include <torch/library.h>
 
 #include "shim.h"
+#include "transforms.h"
 
 namespace ocl {
 namespace {
@@ -82,8 +83,8 @@ bool suits(const Tensor& x, const Tensor& target, const MaybeTensor& weight) {
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
                      c10::SymInt ignore_index, double smoothing) {
   const Options options{reduction, ignore_index.expect_int(), smoothing};
-  if (at::autocast::is_autocast_enabled(kDevice) || !suits(x, target, weight) || smoothing < 0 || smoothing > 1 ||
-      reduction < 0 || reduction > 2)
+  if (at::autocast::is_autocast_enabled(kDevice) || !suits(x, target, weight) || is_transformed(x) || smoothing < 0 ||
+      smoothing > 1 || reduction < 0 || reduction > 2)
     return by_pytorch(x, target, weight, options);
   if (at::GradMode::is_enabled() && x.requires_grad()) return CrossEntropy::apply(x, target, weight, options);
   const at::AutoDispatchBelowADInplaceOrView below;

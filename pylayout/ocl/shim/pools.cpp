@@ -2,10 +2,13 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/max_pool3d_with_indices.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "shim.h"
+#include "transforms.h"
 
 namespace ocl {
 namespace {
@@ -66,11 +69,15 @@ at::Tensor pool(const char* op, size_t rank, const at::Tensor& x, c10::IntArrayR
 
 at::Tensor max_pool2d(const at::Tensor& x, c10::IntArrayRef kernel, c10::IntArrayRef stride, c10::IntArrayRef padding,
                       c10::IntArrayRef dilation, bool ceil_mode) {
+  if (is_transformed(x))
+    return std::get<0>(at::max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode));
   return pool("aten::max_pool2d", 2, x, kernel, stride, padding, dilation, ceil_mode);
 }
 
 at::Tensor max_pool3d(const at::Tensor& x, c10::IntArrayRef kernel, c10::IntArrayRef stride, c10::IntArrayRef padding,
                       c10::IntArrayRef dilation, bool ceil_mode) {
+  if (is_transformed(x))
+    return std::get<0>(at::max_pool3d_with_indices(x, kernel, stride, padding, dilation, ceil_mode));
   return pool("aten::max_pool3d", 3, x, kernel, stride, padding, dilation, ceil_mode);
 }
 

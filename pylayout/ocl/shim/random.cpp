@@ -27,6 +27,7 @@
 #include "fallback.h"
 #include "numbers.h"
 #include "shim.h"
+#include "transforms.h"
 
 namespace ocl {
 namespace {
@@ -267,7 +268,7 @@ Tensor dropout(const Tensor& x, double p, bool train) {
   const auto dtype = dtype_of(x.scalar_type());
   const bool own = dtype && *dtype <= PL_BF16;
   if (!train || p == 0) return x;
-  if (is_traced(x)) return std::get<0>(at::native_dropout(x, p, true));  // its sizes may be symbols
+  if (is_traced(x) || is_transformed(x)) return std::get<0>(at::native_dropout(x, p, true));  // sizes may be symbols
   if (x.numel() == 0) return x;
   if (!own || !(p > 0 && p < 1)) return at::native::dropout(x, p, train);
   const c10::DeviceIndex device = x.device().index();
