@@ -170,3 +170,12 @@ def test_transforms_of_functions_with_gradients_of_their_own(name, transform):
     weight, x, target = torch.randn(4, 4), torch.randn(6, 4), torch.randint(0, 4, (6,))
     made = function(*[each.to(OCL) for each in (weight, x, target)])
     torch.testing.assert_close(made.cpu().double(), function(weight.double(), x.double(), target), rtol=1e-5, atol=1e-5)
+
+
+def test_an_empty_batch_trains():
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(54, 2)).to(OCL)
+    x = torch.randn(0, 3, 8, 8, device=OCL, requires_grad=True)
+    model(x).sum().backward()
+    assert x.grad.shape == x.shape
+    for parameter in model.parameters():
+        assert not parameter.grad.cpu().any() and parameter.grad.shape == parameter.shape

@@ -403,3 +403,21 @@ def test_what_a_refused_op_gives_is_read_by_the_next():
     torch.testing.assert_close(fast(x, ends), function(x, ends))
     (graph,) = pylayout.torch.report().graphs
     assert graph.partitions == 1 and [op for op, _ in graph.left] == ["searchsorted.Tensor"], str(graph)
+
+
+def test_bounds_that_are_sizes():
+    """Of integers it was taken for a defect, of floats the plan was made again for each size."""
+
+    def function(x, places):
+        rows = x.shape[0]
+        there = x[places.clamp(max=rows - 1)] * 2
+        return there, places.clamp(2, rows), (x * 9).clamp(-rows, rows), (x + 1)[places % 3, None, places % 2]
+
+    fast = torch.compile(function, backend="pylayout", options={"deterministic": True})
+    for rows in (6, 9, 4, 31):
+        x, places = torch.randn(rows, 5, 2), torch.arange(12)
+        torch._dynamo.mark_dynamic(x, 0)
+        for made, expected in zip(fast(x, places), function(x, places), strict=True):
+            torch.testing.assert_close(made, expected)
+    report = pylayout.torch.report()
+    assert len(report.graphs) == 1 and not report.left and not report.graphs[0].again, str(report)

@@ -26,6 +26,7 @@ def convolution_backward(
     window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": int(groups)}
     kernel = list(weight.shape[2:])
     dx = dw = db = None
+    empty = 0 in x.shape or 0 in grad.shape  # of a batch without images gradients are zeros
     if output_mask[0]:
         if transposed:
             dx = call.op(f"conv{rank}d", grad, weight, None, **window)
@@ -38,9 +39,17 @@ def convolution_backward(
             dx = call.op(f"conv_transpose{rank}d", grad, weight, None, **window, output_padding=extra)
     if output_mask[1]:
         one, other = (grad, x) if transposed else (x, grad)
-        dw = call.op(f"conv{rank}d_backward_weights", one, other, kernel, **window)
+        dw = (
+            call.op("expand", call.tensor(0.0, weight.dtype.name), list(weight.shape))
+            if empty
+            else call.op(f"conv{rank}d_backward_weights", one, other, kernel, **window)
+        )
     if output_mask[2]:
-        db = call.op("sum", grad, [0, *range(2, grad.ndim)])
+        db = (
+            call.op("expand", call.tensor(0.0, grad.dtype.name), [grad.shape[1]])
+            if empty
+            else call.op("sum", grad, [0, *range(2, grad.ndim)])
+        )
     return dx, dw, db
 
 

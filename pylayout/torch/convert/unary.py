@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...sizes import Size
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
@@ -143,6 +144,8 @@ def clamp_max(call: Call, x: Operand, max: Any) -> Operand:
 def _clip(call: Call, x: Operand, low: Any, high: Any) -> Operand:
     dtype = call.dtype()
     require(dtype != "bool", f"dtype {dtype}")
+    if isinstance(low, Size) or isinstance(high, Size):  # places within a length that calls decide
+        return clamp_tensor(call, x, low, high)
     require(all(bound is None or bound == bound for bound in (low, high)), "a bound that is NaN")
     require(dtype in FLOATS or all(abs(bound or 0) <= 2**53 for bound in (low, high)), "bounds beyond 2^53")
     x = call.cast(x, dtype)
