@@ -23,8 +23,11 @@ bool rests_on_marked(const Program& program, const CostDatabase& costs) {
     double best = std::numeric_limits<double>::infinity();
     for (const Way& way : step.entry->ways)
       if (way.usable) best = std::min<double>(best, way.ms);
-    for (const Way& way : step.entry->ways)
-      if (way.usable && way.ms <= kReach * best && is_marked(*step.entry, way, costs)) return true;
+    for (const Way& way : step.entry->ways) {
+      // The clock may have chosen what is further away.
+      const bool within_reach = (way.usable && way.ms <= kReach * best) || &way == step.way;
+      if (within_reach && is_marked(*step.entry, way, costs)) return true;
+    }
   }
   return false;
 }

@@ -260,11 +260,14 @@ void Plan::Compiler::add_lighter(std::vector<Finalist>& list) {
   if (!limit) return;
   if (std::any_of(list.begin(), list.end(), [&](const Finalist& c) { return memory_of(c).bytes() <= limit; })) return;
   const size_t count = list.size();
-  for (size_t most : {size_t(0), limit / 16, limit / 4, SIZE_MAX})
+  // In passing, of what there is between inputs and outputs.  Not of the limit: the least that an error tells of must
+  // be found again where it is the limit.
+  for (size_t part : {size_t(0), size_t(64), size_t(8), size_t(1)})
     for (size_t i = 0; i < count; ++i) {
       if (list[i].parts.size() > 1 || list[i].parts[0]->rest || !list[i].again.empty()) continue;
+      const size_t arena = list[i].parts[0]->program->memory().arena_bytes;
       Finalist finalist;
-      finalist.parts.push_back(lighter(list[i], most));
+      finalist.parts.push_back(lighter(list[i], part == 0 ? 0 : part == 1 ? SIZE_MAX : arena / part));
       finalist.chains = plan_.chains_of(finalist.parts);
       list.push_back(std::move(finalist));
     }
