@@ -47,7 +47,7 @@ class Settings:
 
 @dataclass
 class Epoch:
-    """loss: the mean of the epoch's steps. test_loss, accuracy: of the pictures that are not trained on, after it."""
+    """loss: the mean over the epoch's pictures. test_loss, accuracy: of those that are not trained on, after it."""
 
     number: int
     loss: float
@@ -104,7 +104,7 @@ class Classifier:
             )
         self.train, self.test, self.settings = train, test, settings
         self.history = _History()
-        self.steps = len(train) // settings.batch  # of an epoch; what is left of the last batch waits for another one
+        self.steps = -(-len(train) // settings.batch)  # of an epoch; the last one may have fewer pictures
         self._classes = max(train.classes, test.classes)
         self._device, self._threads = device, threads
         channels = train.images.shape[1]
@@ -121,13 +121,12 @@ class Classifier:
         return compile(graph, device=self._device, threads=self._threads, deterministic=True, math=math)
 
     def _training(self) -> Graph:
-        batch = self.settings.batch
-        graph = Graph()
-        x = graph.input("images", (batch, *self.train.images.shape[1:]))
+        graph = Graph(sizes={"n": self.settings.batch})
+        x = graph.input("images", ("n", *self.train.images.shape[1:]))
         weights = {name: graph.constant(value, name) for name, value in self._weights.items()}
         graph.output(scores(graph, x, weights), "scores")
         graph = graph.trainable(momentum=_MOMENTUM)
-        loss = graph.cross_entropy(graph.outputs["scores"], graph.input("labels", (batch,), dtype="s64"))
+        loss = graph.cross_entropy(graph.outputs["scores"], graph.input("labels", ("n",), dtype="s64"))
         graph.output(loss, "loss")
         scale = training.LossScale() if self.settings.math == "fp16" else None
         training.adamw(graph, loss, lr=self.settings.lr, loss_scale=scale)
@@ -163,7 +162,7 @@ class Classifier:
         began = time.perf_counter()
         rng = np.random.default_rng([settings.seed, number])  # so that a resumed epoch is the same one
         order = rng.permutation(len(self.train))
-        losses = []
+        losses, counts = [], []
         place = [item["name"] for item in self.plan.outputs].index("loss")
         for i in range(self.steps):
             step = number * self.steps + i
@@ -171,6 +170,7 @@ class Classifier:
             self.plan.set_state("lr", np.float32(self._rate(step)))
             results = self.plan.run(shifted(self.train.images[taken], rng), self.train.labels[taken])
             losses.append(float(results[place]))
+            counts.append(len(taken))
             known = self.history.epochs
             judged = f", accuracy {100 * known[-1].accuracy:.1f}%" if known else ""
             label = f"epoch {number + 1} of {settings.epochs}: loss {losses[-1]:.3f}{judged}"
@@ -181,7 +181,7 @@ class Classifier:
         self.history.losses += losses
         seconds = time.perf_counter() - began
         self.history.epochs.append(
-            Epoch(number + 1, float(np.mean(losses)), test_loss, accuracy, self._rate(step), seconds)
+            Epoch(number + 1, float(np.average(losses, weights=counts)), test_loss, accuracy, self._rate(step), seconds)
         )
 
     def judge(self) -> tuple[float, float]:

@@ -71,6 +71,24 @@ def test_learns_and_reports(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert np.mean(scores.argmax(1) == test.labels) == result["accuracy"]
 
 
+def test_an_epoch_is_all_pictures() -> None:
+    """The last batch has those that are left: 96 and 32 of 128."""
+    made, whole = (classifier(Settings(epochs=2, batch=batch)) for batch in (96, 128))
+    given: list[int] = []
+    run = made.plan.run
+
+    def noted(images: Any, labels: Any) -> Any:
+        given.append(len(images))
+        return run(images, labels)
+
+    made.plan.run = noted  # type: ignore[method-assign]
+    made.run(QUIET)
+    whole.run(QUIET)
+    assert given == [96, 32] * 2 and len(made.history.losses) == 4 and len(whole.history.losses) == 2
+    losses, epoch = made.history.losses[:2], made.history.epochs[0]
+    assert epoch.loss == pytest.approx((96 * losses[0] + 32 * losses[1]) / 128, rel=1e-6)
+
+
 def test_digits_in_a_minute(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     assert main(["train", "--epochs", "15", "--json", str(tmp_path / "out.json")]) == 0
