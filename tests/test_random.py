@@ -154,3 +154,14 @@ def test_graphs_draw_by_an_input() -> None:
     for first in (0, 3):
         there = np.asarray(plan.run(np.array([5, first], "i8"))[0])
         assert np.array_equal(there, drawn("random_uniform", "cpu", 5, first, shape=5))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", ["random_uniform", "random_normal", "random_exponential"])
+def test_graphs_draw_the_numbers_of_their_dtype(name: str, dtype: str, device: str) -> None:
+    """Also where the processor has no halves, so that plans hold them as f32."""
+    graph = pl.Graph()
+    seed = graph.input("seed", (2,), dtype="s64")
+    graph.output(getattr(graph, name)(seed, shape=(5000,), dtype=dtype), "y")
+    (there,) = pl.compile(graph, device=device, tune="off").run(np.array([5, 0], "i8"))
+    assert np.array_equal(np.asarray(there), drawn(name, device, 5, 0, shape=5000, dtype=dtype))

@@ -273,8 +273,11 @@ class Widener final : public Retyper {
   DType held(DType dtype) const override {
     return std::find(dtypes_.begin(), dtypes_.end(), dtype) == dtypes_.end() ? dtype : DType::f32;
   }
-  // Casts, and the other ops that are told the dtype of their results.
-  Attributes attributes_of(const Node& node, DType) const override { return with_held_dtype(node); }
+  // Casts, and the other ops that are told the dtype of their results.  But random numbers are those of their dtype: in
+  // f32 they are others, which lie closer to the end of an interval than its rounding lets them.
+  Attributes attributes_of(const Node& node, DType) const override {
+    return node.schema->kind == "random" ? node.attributes : with_held_dtype(node);
+  }
 
   const std::vector<DType>& dtypes_;
 };
