@@ -53,6 +53,9 @@ opset.
   pays. `GroupQueryAttention` takes a past that is joined with new keys and values, or a buffer that has room for them.
 - **Functions** of a model are put in place, as are `If`, `Loop` and `Scan` where what controls them is known; else
   their subgraphs are planned by themselves.
+- **Random numbers**, of dropout in training too, are new in each run. A seed gives one stream of them, for all nodes
+  that have it, which runs continue; without one, each import draws a seed. They are not those of other engines for the
+  same seed. What a plan draws by are its states: `plan.set_state` with [seed, 0] begins a stream anew.
 
 ## Ops
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ class Importer:
         self._depth = 0
         self._spent = 0
         self.dequantised: dict[int, Operand] = {}
+        self._streams: dict[str, tuple[Value, Value]] = {}  # of random numbers: the state, and where it is now
         self._parents: dict[int, tuple[Value, ...]] = {}  # by the result: the inputs of the node that gave it
         self._input_names: dict[int, str] = {}
         self._fixed = {name: numpy.asarray(array) for name, array in values.items()}
@@ -170,6 +172,30 @@ class Importer:
                 raise InvalidArgumentError(f"onnx: nothing gives the output {name!r}")
             results.append(operand)
         return results
+
+    # ---- random numbers ----
+
+    def drawn_by(self, seed: float | None, counters: Any) -> Value:
+        """What an op draws random numbers by, of whose counters it uses so many; no seed: one of the import.
+
+        Each seed is a state of the plan. A loop draws by one however often it is unrolled, so that graphs for other
+        sizes have the same states.
+        """
+        name = "random numbers" if seed is None else f"random numbers of seed {seed}"
+        if name in self._streams:
+            state, now = self._streams[name]
+        else:
+            key = secrets.randbits(63) if seed is None else _key(seed)
+            state = now = self.graph.state(name, numpy.array([key, self.first_counter(name)], "int64"))
+        self.count_ops()
+        after = self.graph.op("add", now, Known.of_sizes([0, counters]).value(self.graph))
+        self.graph.update(state, after)
+        self._streams[name] = state, after
+        return now
+
+    def first_counter(self, stream: str) -> int:
+        """Where a stream of random numbers begins."""
+        return 0
 
     # ---- nodes ----
 
@@ -314,6 +340,12 @@ def prefixed(error: BaseException, where: str) -> Error:
         )
     made._located = True  # type: ignore[attr-defined]
     return made
+
+
+def _key(seed: float) -> int:
+    """A whole seed is itself, another one its bits as f32."""
+    whole = float(seed).is_integer() and abs(seed) < 2**63
+    return int(seed) if whole else int(numpy.float32(seed).view(numpy.int32))
 
 
 def _graph_dtype(entry: Any) -> Any:

@@ -34,6 +34,9 @@ class Import(Protocol):
     def spend(self, array: Any) -> None:
         """Counts an array that was computed at import."""
 
+    def drawn_by(self, seed: float | None, counters: Any) -> Value:
+        """What an op draws random numbers by, of whose counters it uses so many; no seed: one of the import."""
+
     def count_ops(self) -> None:
         """Counts an op that is appended."""
 

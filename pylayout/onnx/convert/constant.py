@@ -13,6 +13,7 @@ from ..node import Node, dtype_text, numpy_of
 from ..operand import Known, Operand, Result, is_alike
 from ..registry import converter
 from ..tensors import numpy_dtype
+from .random import drawn_by
 
 
 @converter("Identity", since=1)
@@ -28,13 +29,22 @@ def identity(node: Node) -> Result:
     return x
 
 
-@converter("Dropout", since=7, note="inference only")
+@converter("Dropout", since=7, note="in training the share known")
 def dropout(node: Node) -> Result:
     x = node.x(0)
-    node.ignore("ratio", "seed")
-    if node.has(2) and bool(node.number_at(2)) and not (node.has(1) and float(node.number_at(1)) == 0):
-        raise UnsupportedError("input training_mode is true, expected false (inference)")
-    return [x, node.op("expand", Known(numpy.ones((), bool)), list(x.shape)) if node.wants(1) else None]
+    training = node.has(2) and bool(node.number_at(2))
+    share = (float(node.number_at(1)) if node.has(1) else 0.5) if training else 0
+    if share == 0:
+        node.ignore("ratio", "seed")
+        return [x, node.op("expand", Known(numpy.ones((), bool)), list(x.shape)) if node.wants(1) else None]
+    if not 0 < share < 1:
+        raise InvalidArgumentError(f"input 1 (ratio) is {share}, expected 0 to less than 1")
+    seed = drawn_by(node, x.shape, node.integer("seed", None))
+    y = node.op("random_dropout", x, seed, share)
+    if not node.wants(1):
+        return y
+    dropped = node.op("random_bernoulli", seed, list(x.shape), share, "bool")  # by the same numbers
+    return [y, node.op("logical_not", dropped)]
 
 
 @converter("Constant", since=1, note="dense tensors of numbers")

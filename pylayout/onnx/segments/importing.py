@@ -28,6 +28,7 @@ class Around(Protocol):
     initialisers: dict[str, Any]
     static: dict[str, Known]  # by name: what follows from constants alone
     dims: Mapping[str, Any]  # by name of an input: its declared axes
+    streams: dict[str, int]  # of random numbers: how many were begun
 
 
 class _Open(dict[str, Any]):
@@ -54,6 +55,7 @@ class SegmentImporter(Importer):
         self._late = late
         self.graph = NotedGraph() if late else Graph()
         self._ops = self._depth = self._spent = 0
+        self._streams = {}
         self._parents = {}
         self._input_names = {}
         self._fixed = {}
@@ -89,6 +91,12 @@ class SegmentImporter(Importer):
         if isinstance(size, Size) or not self._late:
             raise UnsupportedError(f"{what} may follow from data")
         return int(size)
+
+    def first_counter(self, stream: str) -> int:
+        """Far from those of other segments, and of this one for other sizes: each has a state of its own."""
+        number = self.around.streams.get(stream, 0)
+        self.around.streams[stream] = number + 1
+        return number << 40
 
     def _axis(self, name: str, size: int) -> str:
         axis = name[:MAX_AXIS_NAME]

@@ -37,6 +37,7 @@ class Rounds:
         self.initialisers: dict[str, Any] = dict(model.initialisers)
         self.static: dict[str, Known] = {}
         self.dims: Mapping[str, Any] = {entry.name: entry.dims for entry in model.inputs}
+        self.streams: dict[str, int] = {}
         self._begin(model.proto.graph, model.opsets)
 
     def _begin(self, proto: Any, opsets: Mapping[str, int]) -> None:
@@ -51,6 +52,7 @@ class Rounds:
         """Those of a subgraph of a node."""
         made = Rounds.__new__(Rounds)
         made.model, made.options, made.making = self.model, self.options, self.making
+        made.streams = self.streams
         made.initialisers = {**self.initialisers, **initialisers_of(proto)}
         made.static = dict(self.static)
         made.dims = {}
