@@ -48,10 +48,22 @@ class Importer:
         late: bool = False,
         open_size: int = 1,
     ) -> None:
+        fixed = {name: numpy.asarray(array) for name, array in values.items()}
+        self._begin(model, late, LateGraph() if late else Graph(), fixed, model.bind(shapes, sizes, fixed, open_size))
+        self.graph._trained_else = Trained.NEVER  # constants that are none of the file's are of its formulas
+
+    def _begin(
+        self,
+        model: Contents,
+        late: bool,
+        graph: Graph,
+        fixed: Mapping[str, Any],
+        shapes: Mapping[str, Sequence[int]],
+    ) -> None:
+        """What every import has, of a model or of some nodes."""
         self.model = model
         self._late = late
-        self.graph = LateGraph() if late else Graph()
-        self.graph._trained_else = Trained.NEVER  # constants that are none of the file's are of its formulas
+        self.graph = graph
         self._ops = 0
         self._depth = 0
         self._spent = 0
@@ -59,8 +71,8 @@ class Importer:
         self._streams: dict[str, tuple[Value, Value]] = {}  # of random numbers: the state, and where it is now
         self._parents: dict[int, tuple[Value, ...]] = {}  # by the result: the inputs of the node that gave it
         self._input_names: dict[int, str] = {}
-        self._fixed = {name: numpy.asarray(array) for name, array in values.items()}
-        self._shapes = model.bind(shapes, sizes, self._fixed, open_size)
+        self._fixed = fixed
+        self._shapes = shapes
 
     def run(self) -> Graph:
         try:

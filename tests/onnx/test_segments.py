@@ -336,6 +336,27 @@ def test_what_is_refused_is_named(text, message):
         compiled(text).run(numpy.ones(3))
 
 
+def test_quantised_values_of_segments():
+    """Between what follows from data: integers with a scale, which products take as they are."""
+    w = numpy.arange(-6, 6).reshape(4, 3)
+    plan = compiled(
+        f"""agraph (float[n, 4] x) => (float[k, 3] y) {{
+        one = Constant<value = float {{0.25}}>() zero = Constant<value = int8 {{1}}>()
+        none = Constant<value = int8 {{0}}>()
+        w = Constant<value = int8[4, 3] {{{", ".join(map(str, w.reshape(-1)))}}}>()
+        axes = Constant<value_ints = [1]>() first = ReduceMax<keepdims = 0>(x, axes)
+        places = NonZero(first) rows = Transpose(places) found = GatherND(x, rows)
+        q = QuantizeLinear(found, one, zero) d = DequantizeLinear(q, one, zero)
+        v = DequantizeLinear(w, one, none) y = MatMul(d, v)
+        }}"""
+    )
+    for rows in (3, 8, 5):
+        x = numpy.maximum(floats(rows, 4), 0) * (numpy.arange(rows)[:, None] % 3 != 1)
+        found = x[x.max(1) != 0].astype("float64")
+        q = numpy.clip(numpy.rint(found / 0.25) + 1, -128, 127)
+        numpy.testing.assert_allclose(plan.run(x.astype("float32"))[0], (q - 1) * 0.25 @ (w * 0.25), rtol=1e-6)
+
+
 def test_what_belongs_to_one_plan_is_refused():
     plan = compiled("agraph (float[n] x) => (int64[a, b] y) { y = NonZero(x) }")
     assert plan.inputs == [{"name": "x", "dtype": "float", "shape": ("n",), "axes": ["n"]}]

@@ -51,15 +51,7 @@ class SegmentImporter(Importer):
     """The import of some nodes, over arrays that are there."""
 
     def __init__(self, around: Around, arrays: Arrays, known: set[str], late: bool) -> None:
-        self.model = around.model
-        self._late = late
-        self.graph = NotedGraph() if late else Graph()
-        self._ops = self._depth = self._spent = 0
-        self._streams = {}
-        self._parents = {}
-        self._input_names = {}
-        self._fixed = {}
-        self._shapes = {}
+        self._begin(around.model, late, NotedGraph() if late else Graph(), {}, {})
         self.around = around
         self.arrays = arrays
         self.known = known
