@@ -108,3 +108,26 @@ def test_a_walk_resizes_as_a_plan_does(name):
         assert got.shape == (1, 1, a, b)
         numpy.testing.assert_allclose(got, plan.run(x, numpy.array([a, b, 0, 0]))[0], rtol=1e-5, atol=1e-5)
     assert len(step.variants) == 1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_bytes_are_rounded_and_stay_in_their_range(dtype, mode):
+    """As in quantised networks, whose integers are resized."""
+    nodes = [helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode)]
+    constants = {"scales": numpy.array([1, 1, 2, 1.5], "float32")}
+    kind = helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype))
+    plan = pl.compile(
+        model_of(nodes, {"x": (kind, ["n", 3, "h", "w"])}, ["y"], 18, constants), device="cpu", tune="off"
+    )
+    wide = model_of(nodes, {"x": (onnx.TensorProto.DOUBLE, ["n", 3, "h", "w"])}, ["y"], 18, constants)
+    reference = onnx.reference.ReferenceEvaluator(wide)
+    limits = numpy.iinfo(dtype)
+    for shape in ((1, 3, 8, 8), (2, 3, 10, 6), (1, 3, 5, 4)):
+        x = numpy.random.default_rng(0).choice([limits.min, limits.max, 7], shape).astype(dtype)
+        (y,) = plan.run(x)
+        there = numpy.clip(reference.run(None, {"x": x.astype("float64")})[0], limits.min, limits.max)
+        assert y.dtype == dtype and y.shape == there.shape
+        assert abs(y - there).max() <= 0.5 + 1e-3
+    if mode == "linear":
+        assert graphs_of(plan) == 1

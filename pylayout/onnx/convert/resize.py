@@ -143,10 +143,9 @@ def _floors(node: Node, scales: list[float | None]) -> bool:
 
 
 def _interpolated(
-    node: Node, sizes: list[AnySize], scales: list[float | None], axes: list[int], moved: list[int]
+    node: Node, x: Operand, sizes: list[AnySize], scales: list[float | None], axes: list[int], moved: list[int]
 ) -> Result | None:
     """x by `interpolate`, which computes all positions from the two sizes; None where it would give others."""
-    x = node.x(0)
     mode = node.text("mode", "nearest")
     coordinates = node.text("coordinate_transformation_mode", _default_coordinates(node))
     old = {i: x.shape[axes[i]] for i in moved}
@@ -178,6 +177,16 @@ def _interpolated(
 def _resized(node: Node, sizes: list[AnySize], scales: list[float | None], roi: list[float], axes: list[int]) -> Result:
     """x with new sizes along the given axes; positions are computed with the scales, or with both sizes where None."""
     x = node.x(0)
+    if numpy_of(x) not in (numpy.uint8, numpy.int8) or node.text("mode", "nearest") == "nearest":
+        return _resized_floats(node, x, sizes, scales, roi, axes)
+    y = _resized_floats(node, node.op("cast", x, "f32"), sizes, scales, roi, axes)
+    one, zero = Known(numpy.ones((), "float32")), Known(numpy.zeros((), numpy_of(x)))
+    return node.op("quantize_linear", y, one, zero)  # rounds, and keeps what cubics overshoot in the dtype
+
+
+def _resized_floats(
+    node: Node, x: Operand, sizes: list[AnySize], scales: list[float | None], roi: list[float], axes: list[int]
+) -> Result:
     mode = node.text("mode", "nearest", ("nearest", "linear", "cubic"))
     coordinates = node.text("coordinate_transformation_mode", _default_coordinates(node), _COORDINATES)
     rounding = node.text(
@@ -201,7 +210,7 @@ def _resized(node: Node, sizes: list[AnySize], scales: list[float | None], roi: 
     ]
     if not moved:
         return x
-    made = _interpolated(node, sizes, scales, axes, moved)
+    made = _interpolated(node, x, sizes, scales, axes, moved)
     if made is not None:
         return made
 
