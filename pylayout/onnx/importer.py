@@ -86,6 +86,10 @@ class Importer:
     def _run(self) -> Graph:
         model = self.model
         scope = Scope(self, model.opsets, model.initialisers)
+        for seed in dict.fromkeys(_seeds(model.proto.graph.node)):
+            self._stream(
+                seed
+            )  # also where no number is drawn for these sizes: graphs for others share the plan's states
         for entry in model.inputs:
             if entry.kind != "tensor_type":
                 raise UnsupportedError(f"onnx: input {entry.name!r} is of {entry.kind or 'no type'}, expected a tensor")
@@ -190,20 +194,24 @@ class Importer:
     def drawn_by(self, seed: float | None, counters: Any) -> Value:
         """What an op draws random numbers by, of whose counters it uses so many; no seed: one of the import.
 
-        Each seed is a state of the plan. A loop draws by one however often it is unrolled, so that graphs for other
-        sizes have the same states.
+        Each seed is a state of the plan. A loop draws by one however often it is unrolled.
         """
-        name = "random numbers" if seed is None else f"random numbers of seed {seed}"
-        if name in self._streams:
-            state, now = self._streams[name]
-        else:
-            key = secrets.randbits(63) if seed is None else _key(seed)
-            state = now = self.graph.state(name, numpy.array([key, self.first_counter(name)], "int64"))
+        state, now = self._stream(seed)
         self.count_ops()
         after = self.graph.op("add", now, Known.of_sizes([0, counters]).value(self.graph))
         self.graph.update(state, after)
-        self._streams[name] = state, after
+        self._streams[_stream_name(seed)] = state, after
         return now
+
+    def _stream(self, seed: float | None) -> tuple[Value, Value]:
+        """The state of a seed, and where the stream is now."""
+        name = _stream_name(seed)
+        if name not in self._streams:
+            key = secrets.randbits(63) if seed is None else _key(seed)
+            state = self.graph.state(name, numpy.array([key, self.first_counter(name)], "int64"))
+            self.graph.update(state, state)
+            self._streams[name] = state, state
+        return self._streams[name]
 
     def first_counter(self, stream: str) -> int:
         """Where a stream of random numbers begins."""
@@ -352,6 +360,24 @@ def prefixed(error: BaseException, where: str) -> Error:
         )
     made._located = True  # type: ignore[attr-defined]
     return made
+
+
+_DRAWING = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+
+
+def _seeds(nodes: Any) -> Iterator[float | None]:
+    """Of nodes that draw random numbers, those in subgraphs too."""
+    for node in nodes:
+        if node.op_type in _DRAWING and not domain_of(node.domain):
+            given = [attribute.f for attribute in node.attribute if attribute.name == "seed"]
+            yield given[0] if given else None
+        elif node.op_type in ("If", "Loop", "Scan"):
+            for attribute in node.attribute:
+                yield from _seeds(attribute.g.node)
+
+
+def _stream_name(seed: float | None) -> str:
+    return "random numbers" if seed is None else f"random numbers of seed {seed}"
 
 
 def _key(seed: float) -> int:

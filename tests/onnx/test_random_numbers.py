@@ -120,6 +120,23 @@ def test_a_loop_draws_new_numbers_each_time_however_often_it_runs():
         assert abs(y.var() / count - 1) < 4.5 * math.sqrt(2 / y.size)
 
 
+@pytest.mark.parametrize("first", [1, 4])
+def test_sizes_for_which_nothing_is_drawn(first):
+    body = "r = RandomNormalLike(a) go = Identity(c) b = Add(a, r)"
+    plan = compiled(
+        f"""count = Shape<start = 0, end = 1>(x) n1 = Squeeze(count) one = Constant<value = int64 {{1}}>()
+        more = Sub(n1, one) true = Constant<value = bool {{1}}>()
+        y = Loop(more, true, x)
+        <body = body(int64 i, bool c, float[p, q] a) => (bool go, float[p, q] b) {{ {body} }}>"""
+    )
+    last = None
+    for count in (first, 1, 4, 1, 4):
+        (y,) = plan.run(zeros(count, 50))
+        assert y.any() == (count > 1)
+        assert count == 1 or last is None or not (y == last).any()
+        last = y if count > 1 else last
+
+
 def test_a_loop_on_the_host_draws_new_numbers_each_time():
     body = "r = RandomNormalLike<seed = 4.0>(a) go = Identity(c) b = Add(a, r) d = Concat<axis = 1>(b, one)"
     plan = compiled(
