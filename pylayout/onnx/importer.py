@@ -86,10 +86,9 @@ class Importer:
     def _run(self) -> Graph:
         model = self.model
         scope = Scope(self, model.opsets, model.initialisers)
+        # Graphs for other sizes share the plan's states, also where no number is drawn for these.
         for seed in dict.fromkeys(_seeds(model.proto.graph.node)):
-            self._stream(
-                seed
-            )  # also where no number is drawn for these sizes: graphs for others share the plan's states
+            self._stream(seed)
         for entry in model.inputs:
             if entry.kind != "tensor_type":
                 raise UnsupportedError(f"onnx: input {entry.name!r} is of {entry.kind or 'no type'}, expected a tensor")

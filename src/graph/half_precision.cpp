@@ -7,6 +7,7 @@
 #include "dispatch/context.h"
 #include "dispatch/runner.h"
 #include "graph/joined_constants.h"
+#include "graph/named_ops.h"
 #include "graph/phases.h"
 #include "ops/op.h"
 #include "providers/provider.h"
@@ -276,7 +277,7 @@ class Widener final : public Retyper {
   // Casts, and the other ops that are told the dtype of their results.  But random numbers are those of their dtype: in
   // f32 they are others, which lie closer to the end of an interval than its rounding lets them.
   Attributes attributes_of(const Node& node, DType) const override {
-    return node.schema->kind == "random" ? node.attributes : with_held_dtype(node);
+    return is_random(node) ? node.attributes : with_held_dtype(node);
   }
 
   const std::vector<DType>& dtypes_;

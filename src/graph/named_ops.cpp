@@ -27,5 +27,6 @@ bool is_adaptive_pool(const Node& node) { return node.schema->kind == "adaptive_
 bool is_pointwise(const Node& node) { return node.schema->name == "pointwise"; }
 bool is_pad(const Node& node) { return node.schema->name == "pad"; }
 bool is_look_up(const Node& node) { return node.schema->kind == "gather"; }
+bool is_random(const Node& node) { return node.schema->kind == "random"; }
 
 }  // namespace pl

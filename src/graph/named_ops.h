@@ -31,5 +31,6 @@ bool is_adaptive_pool(const Node& node);
 bool is_pointwise(const Node& node);
 bool is_pad(const Node& node);
 bool is_look_up(const Node& node);  // of rows, by positions
+bool is_random(const Node& node);   // numbers of a distribution
 
 }  // namespace pl
