@@ -89,10 +89,11 @@ def selected(node: Node, x: Operand, parts: Sequence[Places], shape: Sequence[An
     rest, rank = list(x.shape[len(parts) :]), len(shape)
     if cut:
         x = node.op("slice", x, [0] * len(cut), [parts[dim].size for dim in cut], cut)
-    order = sorted(range(len(parts)), key=lambda dim: -rank - 1 if parts[dim].dim is None else parts[dim].dim)
+    places = [-rank - 1 if part.dim is None else part.dim for part in parts]
+    order = sorted(range(len(parts)), key=places.__getitem__)
     if order != sorted(order):
         x = node.op("permute", x, [*order, *range(len(parts), x.ndim)])
-    own: list[AnySize] = [1] * rank
+    own: list[Any] = [1] * rank
     for part in parts:
         if part.dim is not None:
             own[part.dim] = part.size
