@@ -1,3 +1,4 @@
+// The C ABI of graphs.
 #include "graph/graph.h"
 
 #include <algorithm>
