@@ -163,19 +163,16 @@ void GrownGraph::find_changes(const Graph& longer, const Graph& least) {
 ValueId GrownGraph::mask(int rank, int dim, int64_t size, DType dtype) {
   Dims shape = Dims::filled(rank, 1);
   shape[dim] = size;
-  const TensorDesc desc = TensorDesc::dense(dtype, shape);
-  for (const Added& known : added_)
-    if (!known.first && known.desc == desc) return known.value;
-  added_.push_back({desc, graph_.input(concat("growing.places.", added_.size()), desc), std::nullopt});
-  return added_.back().value;
+  return added(TensorDesc::dense(dtype, shape), std::nullopt);
 }
 
-ValueId GrownGraph::places_from(int64_t first, int64_t count) { return numbers_from(first, Dims({count})); }
+ValueId GrownGraph::places_from(int64_t first, int64_t count) {
+  return added(TensorDesc::dense(DType::s64, {count}), first);
+}
 
-ValueId GrownGraph::place_of(int64_t first) { return numbers_from(first, Dims()); }
+ValueId GrownGraph::place_of(int64_t first) { return added(TensorDesc::dense(DType::s64, Dims()), first); }
 
-ValueId GrownGraph::numbers_from(int64_t first, const Dims& shape) {
-  const TensorDesc desc = TensorDesc::dense(DType::s64, shape);
+ValueId GrownGraph::added(const TensorDesc& desc, std::optional<int64_t> first) {
   for (const Added& known : added_)
     if (known.first == first && known.desc == desc) return known.value;
   added_.push_back({desc, graph_.input(concat("growing.places.", added_.size()), desc), first});

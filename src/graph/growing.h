@@ -111,7 +111,7 @@ class GrownGraph {
   ValueId mask(int rank, int dim, int64_t size, DType dtype);
   ValueId places_from(int64_t first, int64_t count);  // the length and `first` more, and the places behind
   ValueId place_of(int64_t first);                    // that alone, of rank 0
-  ValueId numbers_from(int64_t first, const Dims& shape);
+  ValueId added(const TensorDesc& desc, std::optional<int64_t> first);  // an input like that, once
   std::vector<Numbers> numbers(int64_t length) const;
   // The dimension of a value that has unused places, or -1.
   int padded(ValueId id) const { return id == kNoValue ? -1 : padded_[size_t(id)]; }

@@ -34,41 +34,27 @@ def _dtype(node: Node, like: Operand | None = None) -> str:
     return dtype_text(like)
 
 
-def _float(node: Node, like: Operand | None = None) -> str:
+def _numbers(node: Node) -> tuple[list[Any], str]:
+    """The shape and dtype of what is drawn: those of attributes, or of the input of an op whose name ends in Like."""
+    like = node.x(0) if node.proto.op_type.endswith("Like") else None
     dtype = _dtype(node, like)
     if dtype not in ("f32", "f16", "bf16"):
         raise InvalidArgumentError(f"the dtype asked for is {dtype}, expected f32, f16 or bf16")
-    return dtype
+    return list(node.integers("shape") if like is None else like.shape), dtype
 
 
-def _normal(node: Node, shape: Sequence[Any], dtype: str) -> Result:
-    mean, scale = node.number("mean", 0.0), node.number("scale", 1.0)
-    return node.op("random_normal", drawn_by(node, shape, _seed(node)), list(shape), mean, scale, dtype)
-
-
-def _uniform(node: Node, shape: Sequence[Any], dtype: str) -> Result:
-    low, high = node.number("low", 0.0), node.number("high", 1.0)
-    return node.op("random_uniform", drawn_by(node, shape, _seed(node)), list(shape), low, high, dtype)
-
-
-@converter("RandomNormal", since=1, note=NOTE)
+@converter("RandomNormal", "RandomNormalLike", since=1, note=NOTE)
 def random_normal(node: Node) -> Result:
-    return _normal(node, node.integers("shape"), _float(node))
+    shape, dtype = _numbers(node)
+    mean, scale = node.number("mean", 0.0), node.number("scale", 1.0)
+    return node.op("random_normal", drawn_by(node, shape, _seed(node)), shape, mean, scale, dtype)
 
 
-@converter("RandomNormalLike", since=1, note=NOTE)
-def random_normal_like(node: Node) -> Result:
-    return _normal(node, node.x(0).shape, _float(node, node.x(0)))
-
-
-@converter("RandomUniform", since=1, note=NOTE)
+@converter("RandomUniform", "RandomUniformLike", since=1, note=NOTE)
 def random_uniform(node: Node) -> Result:
-    return _uniform(node, node.integers("shape"), _float(node))
-
-
-@converter("RandomUniformLike", since=1, note=NOTE)
-def random_uniform_like(node: Node) -> Result:
-    return _uniform(node, node.x(0).shape, _float(node, node.x(0)))
+    shape, dtype = _numbers(node)
+    low, high = node.number("low", 0.0), node.number("high", 1.0)
+    return node.op("random_uniform", drawn_by(node, shape, _seed(node)), shape, low, high, dtype)
 
 
 @converter("Bernoulli", since=15)

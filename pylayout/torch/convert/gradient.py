@@ -27,6 +27,10 @@ def convolution_backward(
     kernel = list(weight.shape[2:])
     dx = dw = db = None
     empty = 0 in x.shape or 0 in grad.shape  # of a batch without images gradients are zeros
+
+    def zeros(like: Operand, shape: list[Any]) -> Any:
+        return call.op("expand", call.tensor(0.0, like.dtype.name), shape)
+
     if output_mask[0]:
         if transposed:
             dx = call.op(f"conv{rank}d", grad, weight, None, **window)
@@ -40,16 +44,12 @@ def convolution_backward(
     if output_mask[1]:
         one, other = (grad, x) if transposed else (x, grad)
         dw = (
-            call.op("expand", call.tensor(0.0, weight.dtype.name), list(weight.shape))
+            zeros(weight, list(weight.shape))
             if empty
             else call.op(f"conv{rank}d_backward_weights", one, other, kernel, **window)
         )
     if output_mask[2]:
-        db = (
-            call.op("expand", call.tensor(0.0, grad.dtype.name), [grad.shape[1]])
-            if empty
-            else call.op("sum", grad, [0, *range(2, grad.ndim)])
-        )
+        db = zeros(grad, [grad.shape[1]]) if empty else call.op("sum", grad, [0, *range(2, grad.ndim)])
     return dx, dw, db
 
 
