@@ -1,7 +1,6 @@
 #include "dispatch/joined_kernels.h"
 
 #include "core/status.h"
-#include "providers/together.h"
 
 namespace pl {
 namespace {
@@ -10,9 +9,10 @@ constexpr size_t kMost = 1024;  // a step of an optimizer has few
 
 }  // namespace
 
-std::shared_ptr<Kernel> JoinedKernels::of(const std::vector<std::shared_ptr<Kernel>>& kernels) {
+std::shared_ptr<Kernel> JoinedKernels::of(const std::vector<std::shared_ptr<Kernel>>& kernels,
+                                          const SharedMemory& shared) {
   std::lock_guard<std::mutex> guard(lock_);
-  const auto found = made_.find(kernels);
+  const auto found = made_.find({kernels, shared});
   if (found != made_.end()) return found->second;
   std::vector<const Together*> parts;
   for (const auto& kernel : kernels) {
@@ -20,13 +20,13 @@ std::shared_ptr<Kernel> JoinedKernels::of(const std::vector<std::shared_ptr<Kern
     require(parts.back() != nullptr, Code::internal, "a kernel that runs alone is to run with others");
   }
   if (made_.size() >= kMost) made_.clear();
-  std::shared_ptr<Kernel> made = parts[0]->together(parts);
-  made_[kernels] = made;
+  std::shared_ptr<Kernel> made = parts[0]->together(parts, shared);
+  made_[{kernels, shared}] = made;
   return made;
 }
 
 void JoinedKernels::forget() {
-  std::map<std::vector<std::shared_ptr<Kernel>>, std::shared_ptr<Kernel>> gone;
+  decltype(made_) gone;
   std::lock_guard<std::mutex> guard(lock_);
   gone.swap(made_);
 }

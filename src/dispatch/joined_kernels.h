@@ -4,22 +4,24 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
-namespace pl {
+#include "providers/together.h"
 
-class Kernel;
+namespace pl {
 
 // Thread-safe.
 class JoinedKernels {
  public:
-  // The kernel that does the work of `kernels`, at least two and all alike; made once.
-  std::shared_ptr<Kernel> of(const std::vector<std::shared_ptr<Kernel>>& kernels);
+  // The kernel that does the work of `kernels`, at least two and all alike, on arguments that share memory so; made once.
+  std::shared_ptr<Kernel> of(const std::vector<std::shared_ptr<Kernel>>& kernels, const SharedMemory& shared);
   void forget();
 
  private:
   std::mutex lock_;
-  std::map<std::vector<std::shared_ptr<Kernel>>, std::shared_ptr<Kernel>> made_;  // keeps what the addresses name
+  // Keeps what the addresses name.
+  std::map<std::pair<std::vector<std::shared_ptr<Kernel>>, SharedMemory>, std::shared_ptr<Kernel>> made_;
 };
 
 }  // namespace pl

@@ -5,6 +5,15 @@
 #include "dispatch/runner.h"
 
 namespace pl {
+namespace {
+
+std::vector<uintptr_t> addresses(const std::vector<Buffer*>& buffers) {
+  std::vector<uintptr_t> list;
+  for (const Buffer* buffer : buffers) list.push_back(reinterpret_cast<uintptr_t>(buffer));
+  return list;
+}
+
+}  // namespace
 
 void WaitingKernels::add(One one) {
   int round = 0;
@@ -66,7 +75,7 @@ void WaitingKernels::start_group(const std::vector<const One*>& group) {
     take(one->outputs, one->first_output, out, made.outputs);
   }
   made.way = first.way;
-  made.kernel = alone ? first.kernel : joined_.of(kernels);
+  made.kernel = alone ? first.kernel : joined_.of(kernels, shared_memory(group.size(), addresses(in), addresses(out)));
   made.kind = first.kind;
   made.role = first.role;
   made.cause = first.cause;

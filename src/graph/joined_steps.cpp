@@ -81,7 +81,7 @@ void Lowering::find_lives() {
   for (size_t n = 0; n < program_.steps_.size(); ++n) note_uses(program_.steps_[n], int(n));
 }
 
-void Lowering::join_steps() {
+void Lowering::join_steps(bool in_place) {
   std::vector<Step>& steps = program_.steps_;
   struct Use {
     int step;
@@ -119,14 +119,14 @@ void Lowering::join_steps() {
     const size_t summed = steps[size_t(n)].sums ? steps[size_t(n)].inputs[0].bytes : 0;
     if (!joined.steps.empty() &&
         (n >= joined.before || joined.steps.size() >= kernel->most() || joined.summed + summed > kMostSummedAtOnce)) {
-      join(joined.steps);
+      join(joined.steps, in_place);
       joined = Joined();
     }
     joined.summed += summed;
     joined.before = joined.steps.empty() ? bound(n) : std::min(joined.before, bound(n));
     joined.steps.push_back(n);
   }
-  for (const auto& [text, joined] : open) join(joined.steps);
+  for (const auto& [text, joined] : open) join(joined.steps, in_place);
   for (Step& step : steps) {
     if (step.kind != Step::Kind::reorder || !step.kernel || !step.way || !step.runs_too.empty()) continue;
     const bool fastest = std::none_of(step.entry->ways.begin(), step.entry->ways.end(),
@@ -136,29 +136,48 @@ void Lowering::join_steps() {
   find_lives();
 }
 
-void Lowering::join(const std::vector<int>& list) {
+// The storage that a place is expected to share memory with: of a kept value's new value, that of the old one.
+uintptr_t Lowering::expected_memory(const Place& place, bool in_place) const {
+  const Storage& storage = program_.storages_[size_t(place.storage)];
+  const int32_t kept = storage.kind == Storage::Kind::output ? graph_.outputs()[size_t(storage.index)].kept : -1;
+  if (in_place && kept >= 0)
+    for (size_t s = 0; s < program_.storages_.size(); ++s) {
+      const Storage& old = program_.storages_[s];
+      if (old.kind == Storage::Kind::input && graph_.inputs()[size_t(old.index)].kept == kept) return s;
+    }
+  return uintptr_t(place.storage);
+}
+
+void Lowering::join(const std::vector<int>& list, bool in_place) {
   if (list.size() < 2) return;
   const int host = list.back();
   std::vector<const Together*> kernels;
   std::vector<std::shared_ptr<Kernel>> held;
+  std::vector<Place> inputs, outputs;
+  std::vector<uintptr_t> read, written;  // the memory of these
+  const auto take = [&](const std::vector<Place>& from, std::vector<Place>& to, std::vector<uintptr_t>& memory) {
+    for (const Place& place : from) {
+      if (place.storage < 0) continue;
+      to.push_back(place);
+      memory.push_back(expected_memory(place, in_place));
+    }
+  };
   for (int n : list) {
-    held.push_back(program_.steps_[size_t(n)].kernel);
+    const Step& step = program_.steps_[size_t(n)];
+    held.push_back(step.kernel);
     kernels.push_back(dynamic_cast<const Together*>(held.back().get()));
+    take(step.inputs, inputs, read);
+    take(step.outputs, outputs, written);
   }
   std::shared_ptr<Kernel> together;
   try {
     const Building wish(Building::wish() == Building::freely ? Building::freely : Building::never);
-    together = kernels[0]->together(kernels);
+    together = kernels[0]->together(kernels, shared_memory(list.size(), read, written));
   } catch (const NotBuilt&) {
     return;
   }
-  std::vector<Place> inputs, outputs;
   for (int n : list) {
     Step& step = program_.steps_[size_t(n)];
-    for (auto [from, to] : {std::pair(&step.inputs, &inputs), std::pair(&step.outputs, &outputs)})
-      for (const Place& place : *from) {
-        if (place.storage >= 0) to->push_back(place);
-      }
     if (n == host) continue;
     step.expected_ms = std::max(0.0, step.expected_ms - context_.catalog().rates(*step.device).overhead_ms);
     step.runs_elsewhere = true;

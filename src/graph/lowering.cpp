@@ -61,7 +61,7 @@ void Lowering::lower(bool in_place) {
   program_.may_lie_over_.resize(graph_.outputs().size());
   if (constants_) {
     prepare_first();
-    join_steps();
+    join_steps(in_place);
   }
   if (!in_place) return;
   share_storages();

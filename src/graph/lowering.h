@@ -54,8 +54,9 @@ class Lowering {
   // Moves small steps that need nothing of the run to its beginning; then has kernels that may run as one do so, where
   // no step between them needs or changes what they work on: graph/joined_steps.cpp.
   void prepare_first();
-  void join_steps();
-  void join(const std::vector<int>& steps);
+  void join_steps(bool in_place);
+  void join(const std::vector<int>& steps, bool in_place);
+  uintptr_t expected_memory(const Place& place, bool in_place) const;
   void find_lives();
   const Together* joinable(const Step& step) const;
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.

@@ -2,6 +2,7 @@
 // sizes, where starting each takes longer than its work.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,18 @@
 #include "providers/provider.h"
 
 namespace pl {
+
+// Which arguments of kernels that run as one lie in the same memory: an optimizer's kernels have one rate for all, and
+// each writes its results where their old values lie.  A driver takes time for every argument.
+struct SharedMemory {
+  std::vector<bool> common;  // by input of a kernel: all kernels have the same one
+  std::vector<int> written;  // by input of a kernel: the output of the same kernel that lies there; -1: none
+
+  bool any() const;
+  bool operator<(const SharedMemory& other) const;
+};
+// `inputs` and `outputs`: a number for the memory of each argument, one kernel's after the other's.
+SharedMemory shared_memory(size_t kernels, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs);
 
 // What a Kernel may be besides.
 class Together {
@@ -18,8 +31,10 @@ class Together {
   virtual const std::string& alike() const = 0;
   virtual size_t most() const = 0;  // how many kernels like this one may
   // A kernel that does the work of `kernels`, all alike.  Its inputs are theirs, one kernel's after the other's, absent
-  // ones left out; its outputs likewise.  None may read or write what another one writes.
-  virtual std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels) const = 0;
+  // ones left out; its outputs likewise.  None may read or write what another one writes.  `shared`: what is expected of
+  // the arguments; it may be otherwise in a run.
+  virtual std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels,
+                                           const SharedMemory& shared) const = 0;
 };
 
 // What a Kernel may be besides: one whose end adds up partial sums, from the workspace into its only output.  That may

@@ -278,4 +278,78 @@ TEST("repeatable") {
   }
 }
 
+// Kernels of an optimizer as one launch, made for arguments that share memory in some way and run with arguments that
+// share it in each way: the rate of all, new values where the old ones lie, another output there than expected.
+TEST("joined kernels and what their arguments share") {
+  constexpr size_t kKernels = 5, kInputs = 3, kOutputs = 2;  // x0 + x2 * x1 and 2 * x1 - x2
+  const char* const attributes = "expressions=\"y0 = x0 + x2 * x1; y1 = 2 * x1 - x2\"";
+  enum Way { apart, one_rate, in_place, crossed };
+  for (const Target& target : targets()) {
+    opencl::OpenclDevice* const device = opencl::as_opencl(*target.device);
+    if (!device) continue;
+    std::vector<std::unique_ptr<Kernel>> own;
+    std::vector<const Together*> kernels;
+    std::vector<std::vector<Input>> inputs;
+    for (size_t k = 0; k < kKernels; ++k) {
+      const int64_t size = int64_t(k) * 700 + 3;
+      inputs.push_back({random_input(DType::f32, {size}), random_input(DType::f32, {size}),
+                        random_input(DType::f32, {1}, 0.5, 0.5)});
+      const Op op = op_of("pointwise", attributes, inputs.back());
+      CandidateList list;
+      target.provider->list(op, *device, list);
+      for (const Candidate& candidate : list.candidates) {
+        std::unique_ptr<Kernel> kernel = candidate.prepare();
+        const auto* together = dynamic_cast<const Together*>(kernel.get());
+        if (!together || kernels.size() > k) continue;
+        kernels.push_back(together);
+        own.push_back(std::move(kernel));
+      }
+      CHECK(kernels.size() == k + 1);
+      CHECK(kernels[k]->alike() == kernels[0]->alike());
+    }
+    // Runs `kernel` on arguments that share memory in a way; `made`: what is known of it beforehand.
+    const auto run = [&](Kernel* kernel, Way way, SharedMemory* made) {
+      std::vector<BufferRef> buffers;
+      std::vector<Buffer*> in, out;
+      std::vector<uintptr_t> read, written;
+      const auto buffer_of = [&](const Values& values) {
+        const std::vector<char> bytes = store(TensorDesc::dense(DType::f32, {int64_t(values.size())}), values);
+        buffers.push_back(device->allocate(bytes.size() + 64));
+        device->write(*buffers.back(), 0, bytes.data(), bytes.size());
+        return buffers.back().get();
+      };
+      Buffer* const rate = buffer_of(inputs[0][2].values);
+      for (size_t k = 0; k < kKernels; ++k) {
+        in.push_back(buffer_of(inputs[k][0].values));
+        in.push_back(buffer_of(inputs[k][1].values));
+        in.push_back(way == one_rate ? rate : buffer_of(inputs[k][2].values));
+        for (size_t o = 0; o < kOutputs; ++o) {
+          Buffer* const over = in[k * kInputs + (way == crossed ? 1 - o : o)];
+          out.push_back(way == in_place || way == crossed ? over : buffer_of(inputs[k][0].values));
+        }
+      }
+      for (Buffer* each : in) read.push_back(reinterpret_cast<uintptr_t>(each));
+      for (Buffer* each : out) written.push_back(reinterpret_cast<uintptr_t>(each));
+      if (made) *made = shared_memory(kKernels, read, written);
+      if (!kernel) return;
+      kernel->run({in.data(), out.data(), nullptr});
+      for (size_t k = 0; k < kKernels; ++k)
+        for (size_t o = 0; o < kOutputs; ++o) {
+          const Values &x0 = inputs[k][0].values, &x1 = inputs[k][1].values;
+          std::vector<float> found(x0.size());
+          device->read(*out[k * kOutputs + o], 0, found.data(), found.size() * sizeof(float));
+          for (size_t i = 0; i < found.size(); ++i)
+            CHECK(std::fabs(found[i] - (o == 0 ? x0[i] + 0.5 * x1[i] : 2 * x1[i] - 0.5)) < 1e-5);
+        }
+    };
+    for (Way expected : {apart, one_rate, in_place, crossed}) {
+      SharedMemory shared;
+      run(nullptr, expected, &shared);
+      CHECK(shared.any() == (expected != apart));
+      const std::unique_ptr<Kernel> joined = kernels[0]->together(kernels, shared);
+      for (Way way : {expected, apart, one_rate, in_place, crossed, expected}) run(joined.get(), way, nullptr);
+    }
+  }
+}
+
 }  // namespace

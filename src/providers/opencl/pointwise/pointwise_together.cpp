@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <utility>
 
 #include "providers/opencl/pointwise/pointwise_text.h"
 
@@ -53,18 +55,18 @@ bool is_joinable(const ComputationPlan& plan) {
   return true;
 }
 
-JoinableKernel::JoinableKernel(OpenclDevice& device, const ComputationPlan& plan)
-    : KernelList(device), device_(device), plan_(plan), flat_(is_flat(plan)) {
+JoinableWork::JoinableWork(OpenclDevice& device, const ComputationPlan& plan)
+    : device_(device), plan_(plan), flat_(is_flat(plan)) {
   for (size_t i = 0; i < inputs(); ++i) {
     bool one = true;
     for (const Axis& axis : plan_.iteration.kept) one = one && axis.strides[i] == 0;
-    shared_.push_back(flat_ && one);
+    single_.push_back(flat_ && one);
   }
   const CodeText code = code_text(plan_.computation.program.elements, plan_.computation.program.arithmetic, "t",
                                   [&](const pointwise::Node& node) {
                                     return node.function == Function::scalar  ? concat("s", node.index)
                                            : node.function != Function::input ? std::string(real() ? "1.0f" : "1L")
-                                           : shared_[size_t(node.index)]      ? concat("v", node.index)
+                                           : single_[size_t(node.index)]      ? concat("v", node.index)
                                                                               : concat("v", node.index, "[u]");
                                   });
   body_ = code.statements;
@@ -75,17 +77,17 @@ JoinableKernel::JoinableKernel(OpenclDevice& device, const ComputationPlan& plan
   alike_ = type() + (" " + body_);
   if (sums()) alike_ += "of sums ";
   for (size_t i = 0; i < inputs(); ++i)
-    alike_ += concat(name_of(plan_.computation.inputs[i].dtype), shared_[i] ? "! " : " ");
+    alike_ += concat(name_of(plan_.computation.inputs[i].dtype), single_[i] ? "! " : " ");
   for (size_t k = 0; k < outputs(); ++k) alike_ += concat("-> ", name_of(plan_.computation.outputs[k].dtype));
 }
 
 // Of what is not flat: the sizes of all axes but the first, each tensor's strides and offset, then the check's
 // factors, its limit, and whether there is padding to store; then the parts of sums and their distance.
-size_t JoinableKernel::numbers() const {
+size_t JoinableWork::numbers() const {
   return flat_ ? 0 : kAxes - 1 + (inputs() + outputs()) * (kAxes + 1) + kAxes + 2 + (sums() ? 2 : 0);
 }
 
-void JoinableKernel::add_numbers(std::vector<cl_int>& table) const {
+void JoinableWork::add_numbers(std::vector<cl_int>& table) const {
   if (flat_) return;
   const Iteration& it = plan_.iteration;
   const size_t missing = kAxes - it.kept.size();  // axes of one element, in front
@@ -107,7 +109,7 @@ void JoinableKernel::add_numbers(std::vector<cl_int>& table) const {
   if (sums()) table.insert(table.end(), {cl_int(plan_.computation.parts), cl_int(plan_.computation.part_stride)});
 }
 
-size_t JoinableKernel::most() const {
+size_t JoinableWork::most() const {
   const size_t each = (inputs() + outputs()) * sizeof(cl_ulong) + 2 * sizeof(cl_uint) + numbers() * sizeof(cl_int) +
                       plan_.computation.scalars.size() * (real() ? sizeof(cl_float) : sizeof(cl_long));
   const size_t room = device_.capabilities().max_parameters / each;
@@ -115,7 +117,7 @@ size_t JoinableKernel::most() const {
 }
 
 // Declares at_x0.., at_y0.. of the element `at`, and whether it is inside the check.
-std::string JoinableKernel::find_places() const {
+std::string JoinableWork::find_places() const {
   std::string text = "uint rest = at;\n";
   for (size_t a = kAxes; a-- > 1;)
     text += concat("const int k", a, " = (int)(rest % (uint)n[", a - 1, "]); rest /= (uint)n[", a - 1, "];\n");
@@ -135,20 +137,25 @@ std::string JoinableKernel::find_places() const {
   return text + concat(" < n[", next, "];\n");
 }
 
-// Work-groups take kGroup * kShare elements of one kernel each: of kernel k those from end[k - 1] to before end[k].
-std::string JoinableKernel::text(size_t kernels, int64_t group) const {
+// Work-groups take kGroup * kShare elements of one work each: of work k those from end[k - 1] to before end[k].
+std::string JoinableWork::text(size_t works, int64_t group, const SharedMemory& shared) const {
   const size_t scalars = plan_.computation.scalars.size(), row = numbers();
   std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
   text += "#include \"common/arithmetic.clh\"\n#include \"common/tf32.clh\"\n";
-  text += concat("typedef struct { uint end[", kernels, "], size[", kernels, "]; ",
-                 scalars ? concat(type(), " s[", kernels * scalars, "]; ") : std::string(),
-                 row ? concat("int n[", kernels * row, "]; ") : std::string(), "} kernels_t;\n");
+  text += concat("typedef struct { uint end[", works, "], size[", works, "]; ",
+                 scalars ? concat(type(), " s[", works * scalars, "]; ") : std::string(),
+                 row ? concat("int n[", works * row, "]; ") : std::string(), "} kernels_t;\n");
   std::string parameters, choice;
-  for (size_t m = 0; m < kernels; ++m) {
+  for (size_t m = 0; m < works; ++m) {
     choice += concat("case ", m, ":");
     for (size_t i = 0; i < inputs(); ++i) {
+      if (shared.written[i] >= 0) {
+        choice += concat(" x", i, " = y", shared.written[i], "_", m, ";");
+        continue;
+      }
+      if (m > 0 && shared.common[i]) continue;
       parameters += concat("__global const STORAGE_T(X", i, ")* x", i, "_", m, ", ");
-      choice += concat(" x", i, " = x", i, "_", m, ";");
+      if (!shared.common[i]) choice += concat(" x", i, " = x", i, "_", m, ";");
     }
     for (size_t k = 0; k < outputs(); ++k) {
       parameters += concat("__global STORAGE_T(Y", k, ")* y", k, "_", m, ", ");
@@ -160,7 +167,9 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
       concat("__kernel __attribute__((reqd_work_group_size(", group, ", 1, 1))) void pointwise_together(", parameters,
              "const kernels_t m) {\nconst uint block = (uint)get_group_id(0);\nint k = 0;\n"
              "while (block >= m.end[k]) ++k;\n");
-  for (size_t i = 0; i < inputs(); ++i) text += concat("__global const STORAGE_T(X", i, ")* x", i, " = x", i, "_0;\n");
+  for (size_t i = 0; i < inputs(); ++i)
+    text += concat("__global const STORAGE_T(X", i, ")* x", i, " = ",
+                   shared.written[i] < 0 ? concat("x", i) : concat("y", shared.written[i]), "_0;\n");
   for (size_t k = 0; k < outputs(); ++k) text += concat("__global STORAGE_T(Y", k, ")* y", k, " = y", k, "_0;\n");
   text += "switch (k) {\n" + choice + "}\n";
   text += concat("const uint first = (block - (k > 0 ? m.end[k - 1] : 0)) * ", group * kShare,
@@ -177,7 +186,7 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
   std::string loads = flat_ ? std::string() : find_places(), stores = body_;
   for (size_t i = 0; i < inputs(); ++i) {
     const std::string value = concat("convert_", type(), "(LOAD(X", i, ", x", i, ", ");
-    if (shared_[i]) {
+    if (single_[i]) {
       text += concat("const ", type(), " v", i, " = ", value, "0));\n");
       continue;
     }
@@ -199,20 +208,30 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
   return text + each_element(group) + loads + "}\n" + each_element(group) + stores + "}\n}\n";
 }
 
-// A program is built for a power of two of kernels, or for as many as it can take, and serves fewer: what waits
-// together is not always the same.  Parameters that are left over get the first kernel's tensors.
-std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Together*>& kernels) const {
-  auto list = std::make_unique<KernelList>(device_);
-  add_launch(*list, kernels);
-  return list;
+SharedMemory JoinableWork::usable(SharedMemory shared) const {
+  shared.common.resize(inputs(), false);
+  shared.written.resize(inputs(), -1);
+  for (size_t i = 0; i < inputs(); ++i) {
+    int& written = shared.written[i];
+    const auto before = shared.written.begin() + std::ptrdiff_t(i);
+    if (written >= 0 && (plan_.computation.inputs[i].dtype != plan_.computation.outputs[size_t(written)].dtype ||
+                         std::find(shared.written.begin(), before, written) != before))
+      written = -1;
+  }
+  return shared;
 }
 
-void JoinableKernel::add_launch(KernelList& list, const std::vector<const Together*>& kernels) const {
+// A program is built for a few numbers of works, and serves fewer: what waits together is not always the same.
+// Parameters that are left over get the first work's tensors.
+void JoinableWork::add_launch(KernelList& list, const std::vector<std::shared_ptr<const JoinableWork>>& works,
+                              const SharedMemory& expected) const {
+  const SharedMemory shared = usable(expected);
   const int64_t group = std::min<int64_t>(kGroup, int64_t(device_.capabilities().max_work_group));
-  size_t places = 1;
-  while (places < kernels.size()) places *= 2;
-  places = std::max(std::min(places, most()), kernels.size());
-  KernelSource source = KernelSource::generated(plan_.computation.name, text(places, group));
+  size_t places = 1;  // 1, 2, 3, 4, 6, 8, 12...
+  for (size_t power = 1; places < works.size(); power *= 2)
+    places = works.size() <= power + power / 2 ? power + power / 2 : 2 * power;
+  places = std::max(std::min(places, most()), works.size());
+  KernelSource source = KernelSource::generated(plan_.computation.name, text(places, group, shared));
   for (size_t i = 0; i < inputs(); ++i)
     source.define(concat("X", i, "_DTYPE"), name_of(plan_.computation.inputs[i].dtype));
   for (size_t k = 0; k < outputs(); ++k)
@@ -224,11 +243,12 @@ void JoinableKernel::add_launch(KernelList& list, const std::vector<const Togeth
   std::vector<cl_long> integers;
   int64_t blocks = 0;
   for (size_t m = 0; m < places; ++m) {
-    const bool left_over = m >= kernels.size();
-    const auto* one = dynamic_cast<const JoinableKernel*>(kernels[left_over ? 0 : m]);
-    require(one && one->alike_ == alike_, Code::internal, plan_.computation.name, ": kernels that differ run together");
+    const bool left_over = m >= works.size();
     const size_t place = left_over ? 0 : m;
-    for (size_t i = 0; i < inputs(); ++i) launch.input(int(place * inputs() + i));
+    const JoinableWork* one = works[place].get();
+    require(one->alike_ == alike_, Code::internal, plan_.computation.name, ": kernels that differ run together");
+    for (size_t i = 0; i < inputs(); ++i)
+      if (shared.written[i] < 0 && (m == 0 || !shared.common[i])) launch.input(int(place * inputs() + i));
     for (size_t k = 0; k < outputs(); ++k) launch.output(int(place * outputs() + k));
     const int64_t size = left_over ? 0 : one->plan_.iteration.kept_count();
     blocks += (size + group * kShare - 1) / (group * kShare);
@@ -250,6 +270,69 @@ void JoinableKernel::add_launch(KernelList& list, const std::vector<const Togeth
   append(table);
   if (argument.size() % sizeof(cl_long) && !integers.empty()) append(std::vector<cl_int>{0});  // the struct's end
   launch.raw(argument.data(), argument.size()).global({size_t(blocks * group)}).local({size_t(group)});
+}
+
+namespace {
+
+// Works as one launch, for arguments that share memory as is expected of them; others take another launch, which is
+// made when it is needed.
+class SharingKernel final : public Kernel {
+ public:
+  SharingKernel(OpenclDevice& device, std::vector<std::shared_ptr<const JoinableWork>> works,
+                const SharedMemory& shared)
+      : device_(device), works_(std::move(works)), shared_(shared), expected_(make(shared)) {}
+
+  void run(const KernelArguments& arguments) override {
+    if (is_as_expected(arguments)) return expected_->run(arguments);
+    {
+      std::lock_guard<std::mutex> guard(lock_);
+      if (!any_) any_ = make({});
+    }
+    any_->run(arguments);
+  }
+
+ private:
+  std::unique_ptr<KernelList> make(const SharedMemory& shared) const {
+    auto list = std::make_unique<KernelList>(device_);
+    works_[0]->add_launch(*list, works_, shared);
+    return list;
+  }
+
+  bool is_as_expected(const KernelArguments& arguments) const {
+    const size_t inputs = works_[0]->inputs(), outputs = works_[0]->outputs();
+    for (size_t k = 0; k < works_.size(); ++k)
+      for (size_t i = 0; i < inputs; ++i) {
+        const Buffer* input = arguments.inputs[k * inputs + i];
+        if (shared_.common[i] && input != arguments.inputs[i]) return false;
+        const int written = shared_.written[i];
+        if (written >= 0 && input != arguments.outputs[k * outputs + size_t(written)]) return false;
+      }
+    return true;
+  }
+
+  OpenclDevice& device_;
+  const std::vector<std::shared_ptr<const JoinableWork>> works_;
+  const SharedMemory shared_;
+  const std::unique_ptr<KernelList> expected_;
+  std::unique_ptr<KernelList> any_;
+  std::mutex lock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Together*>& kernels,
+                                                 const SharedMemory& shared) const {
+  std::vector<std::shared_ptr<const JoinableWork>> works;
+  for (const Together* kernel : kernels) {
+    const auto* one = dynamic_cast<const JoinableKernel*>(kernel);
+    require(one != nullptr, Code::internal, "kernels that differ run together");
+    works.push_back(one->work_);
+  }
+  const SharedMemory usable = work_->usable(shared);
+  if (usable.any()) return std::make_unique<SharingKernel>(device_, std::move(works), usable);
+  auto list = std::make_unique<KernelList>(device_);
+  work_->add_launch(*list, works, {});
+  return list;
 }
 
 }  // namespace pl::opencl
