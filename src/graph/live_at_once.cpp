@@ -319,7 +319,7 @@ void Plan::LiveAtOnce::pursue(const Idea& idea) {
       break;
     }
     case Idea::Kind::uniform: {
-      const std::vector<NodeStates> only = restricted_to(nodes, Layout::parse(idea.layout));
+      const std::vector<NodeStates> only = mostly_in(nodes, Layout::parse(idea.layout));
       const Assignment found = assign(field.variant->graph, only, home, costs, PbqpLimits{}, 0);
       if (found.ms < kUnpromising * own_ms) challenge(field, idea.layout, translated(found, only, nodes));
       break;

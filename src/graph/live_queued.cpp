@@ -308,7 +308,7 @@ void Plan::LiveQueued::search() {
       for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"}) {
         check();
         apply_costs();
-        const std::vector<NodeStates> only = restricted_to(variant_->nodes, Layout::parse(layout));
+        const std::vector<NodeStates> only = mostly_in(variant_->nodes, Layout::parse(layout));
         const Assignment found = assign(variant_->graph, only, *plan_.home_, *variant_->costs, PbqpLimits{});
         if (found.ms < kNearUniform * chosen_.ms) challenge(layout, translated(found, only, variant_->nodes));
       }

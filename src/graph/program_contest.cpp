@@ -56,7 +56,7 @@ bool Plan::Compiler::add_contestant(Variant& variant, std::vector<Contestant>& l
 }
 
 void Plan::Compiler::add_uniform(Variant& variant, std::vector<Contestant>& list, const char* layout) {
-  const std::vector<NodeStates> only = restricted_to(variant.nodes, Layout::parse(layout));
+  const std::vector<NodeStates> only = mostly_in(variant.nodes, Layout::parse(layout));
   Assignment uniform = settle(variant, only, false);
   // Where kernels are compiled for it, a program that would be hopeless is not worth making.
   if (builders_ && uniform.ms > kHopelessUniform * list[0].assignment.ms) return;

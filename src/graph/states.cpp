@@ -10,6 +10,7 @@ namespace pl {
 namespace {
 
 constexpr size_t kMaxViewStates = 12;
+constexpr double kManyTimes = 3;  // more than what two reorders beside a fast op take, and what costs are wrong by
 
 // Descriptions of an activation worth considering for a view's input.
 std::vector<TensorDesc> usual_descs(const TensorDesc& desc) {
@@ -401,7 +402,11 @@ void refresh_states(std::vector<NodeStates>& nodes) {
   }
 }
 
-std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, const Layout& layout) {
+namespace {
+
+// The states of each node that come nearest to `layout`, and those that `also(state, nearest)` keeps.
+template <class Also>
+std::vector<NodeStates> nearest_to(const std::vector<NodeStates>& nodes, const Layout& layout, Also&& also) {
   std::vector<NodeStates> result = nodes;
   for (NodeStates& node : result) {
     if (node.kind != NodeStates::Kind::op) continue;
@@ -419,11 +424,29 @@ std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, cons
     };
     int best = 0;
     for (const State& state : node.states) best = std::max(best, matches(state));
-    node.states.erase(std::remove_if(node.states.begin(), node.states.end(),
-                                     [&](const State& state) { return matches(state) < best; }),
-                      node.states.end());
+    std::vector<const State*> nearest;
+    for (const State& state : node.states)
+      if (matches(state) == best) nearest.push_back(&state);
+    std::vector<State> kept;
+    for (const State& state : node.states)
+      if (matches(state) == best ||
+          std::all_of(nearest.begin(), nearest.end(), [&](const State* near) { return also(state, *near); }))
+        kept.push_back(state);
+    node.states = std::move(kept);
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, const Layout& layout) {
+  return nearest_to(nodes, layout, [](const State&, const State&) { return false; });
+}
+
+std::vector<NodeStates> mostly_in(const std::vector<NodeStates>& nodes, const Layout& layout) {
+  return nearest_to(nodes, layout, [](const State& state, const State& nearest) {
+    return state.way && nearest.way && nearest.ms > kManyTimes * state.ms;
+  });
 }
 
 }  // namespace pl

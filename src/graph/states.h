@@ -83,5 +83,8 @@ void refresh_states(std::vector<NodeStates>& nodes);
 
 // The states of each node that come nearest to having every activation in `layout` (a family: NCHW, NHWC, nChw16c).
 std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, const Layout& layout);
+// The same for a contest: a node that would take several times as long so also has its states that take less, reorders
+// or not.  An image's gradient by the first weights has no fast kernel with 3 channels innermost.
+std::vector<NodeStates> mostly_in(const std::vector<NodeStates>& nodes, const Layout& layout);
 
 }  // namespace pl
