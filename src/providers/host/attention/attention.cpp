@@ -198,30 +198,29 @@ struct AttentionBody {
     const int64_t tasks = int64_t(q.heads.size()) * parts;
     const double nanoseconds = double(tasks) / double(parts) * double(queries) * double(keys) *
                                (double(width + value_width) * 0.01 + 0.2) / double(slots);
-    parallel_for(slots, nanoseconds, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        float* space = static_cast<float*>(arguments.workspace->host()) + slot * room.total;
-        int64_t packed = -1;  // the head of k and v that lies in the workspace
-        for (int64_t task = slot * tasks / slots; task < (slot + 1) * tasks / slots; ++task) {
-          const int64_t head = task / parts, part = task % parts;
-          const int64_t blocks = (queries + kQueryBlock - 1) / kQueryBlock;
-          const int64_t first = blocks * part / parts * kQueryBlock;
-          const int64_t last = std::min(queries, blocks * (part + 1) / parts * kQueryBlock);
-          const int64_t shared = head / group;
-          if (shared != packed) {
-            pack_keys(input(arguments, 1), shared, space + room.row, space + room.panels);
-            if (!values_in_place()) copy_values(input(arguments, 2), shared, space + room.values);
-            packed = shared;
-          }
-          if (shares_mask_row())
-            load_mask(input(arguments, 3), mask.heads[size_t(head)], mask.column_step, keys, space + room.mask);
-          const bool direct = values_in_place();
-          const float* values =
-              direct ? static_cast<const float*>(input(arguments, 2)) + v.heads[size_t(shared)] : space + room.values;
-          const int64_t value_step = direct ? v.row_step : padded_width();
-          for (int64_t query = first; query < last; query += kQueryBlock)
-            block(arguments, head, query, std::min(kQueryBlock, last - query), values, value_step, room, space);
+    const int threads = int(std::min<int64_t>(threads_for(nanoseconds * double(slots)), slots));
+    in_shares(threads, tasks, [&](int64_t slot, Shares::Taker take) {
+      float* space = static_cast<float*>(arguments.workspace->host()) + slot * room.total;
+      int64_t packed = -1;  // the head of k and v that lies in the workspace
+      for (int64_t task; (task = take()) >= 0;) {
+        const int64_t head = task / parts, part = task % parts;
+        const int64_t blocks = (queries + kQueryBlock - 1) / kQueryBlock;
+        const int64_t first = blocks * part / parts * kQueryBlock;
+        const int64_t last = std::min(queries, blocks * (part + 1) / parts * kQueryBlock);
+        const int64_t shared = head / group;
+        if (shared != packed) {
+          pack_keys(input(arguments, 1), shared, space + room.row, space + room.panels);
+          if (!values_in_place()) copy_values(input(arguments, 2), shared, space + room.values);
+          packed = shared;
         }
+        if (shares_mask_row())
+          load_mask(input(arguments, 3), mask.heads[size_t(head)], mask.column_step, keys, space + room.mask);
+        const bool direct = values_in_place();
+        const float* values =
+            direct ? static_cast<const float*>(input(arguments, 2)) + v.heads[size_t(shared)] : space + room.values;
+        const int64_t value_step = direct ? v.row_step : padded_width();
+        for (int64_t query = first; query < last; query += kQueryBlock)
+          block(arguments, head, query, std::min(kQueryBlock, last - query), values, value_step, room, space);
       }
     });
   }

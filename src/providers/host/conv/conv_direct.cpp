@@ -165,9 +165,9 @@ struct DirectBody {
     float* workspace = static_cast<float*>(arguments.workspace->host());
     const int64_t items = images * row_tiles * column_tiles * output_parts;
     const int team_size = std::min(threads_for(cycles.all / kCyclesOfNanosecond, kAwakeNanoseconds), threads);
-    in_team(team_size, [&](int64_t rank, int64_t team) {
+    in_shares(team_size, items, [&](int64_t rank, Shares::Taker take) {
       float* planes = workspace + rank * copied_floats();
-      for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
+      for (int64_t item; (item = take()) >= 0;) {
         const int64_t part = item % output_parts, tile = item / output_parts;
         const int64_t across = tile % column_tiles, line = tile / column_tiles;
         const int64_t image = line / row_tiles, down = line % row_tiles;

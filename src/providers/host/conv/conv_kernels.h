@@ -77,6 +77,9 @@ struct Pointwise {
   // Channels that all pixels of a block are multiplied by before the next ones come: `inputs`, or a multiple of
   // `width`. The sums of the earlier ones wait in y.
   int64_t depth = 0;
+  int64_t block = 0;            // pixels that are gone through for one set of weights before the next
+  bool far_weights = false;     // more than stays in the second-level cache from block to block: fetched ahead
+  bool channels_first = false;  // all vectors meet some channels before the next ones come
   int64_t images = 0, rows = 0, columns = 0;    // of y; a stride of 1 makes rows (and images) one long row
   int64_t x_image = 0, x_row = 0, x_pixel = 0;  // between what neighbouring images, rows, pixels of y read
   int64_t x_chunk = 0, chunk = 0;               // channels lie side by side in chunks of so many

@@ -336,36 +336,23 @@ constexpr PointwiseTiles fill_vectors(PointwiseTiles tiles) {
 constexpr PointwiseTiles kNeighbours = fill_vectors<kWidth, kTiles.tile_vectors>({});
 constexpr PointwiseTiles kApart = fill_vectors<0, kTiles.tile_vectors>({});
 
-// How much of x and y is gone through for one set of weights before the next: what stays in the second-level cache
-// beside weights that stay there, too, ...
-constexpr int64_t kBlockBytes = 256 << 10;
-// ... and how much of the smaller of x and y where weights are larger than this: these are read once a block.
-constexpr int64_t kFarWeights = 512 << 10;
-
 void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector, int tile) {
   const PointwiseTiles& tiles = job.x_pixel == kWidth ? kNeighbours : kApart;
   const int64_t vectors = (job.result.channels + kWidth - 1) / kWidth;
   const int rest = int(job.result.channels % kWidth);
   const int64_t count = last_vector - first_vector, groups = (count + tile - 1) / tile;
-  const int64_t depths = (job.inputs + job.depth - 1) / job.depth, outputs = count * kWidth;
-  const bool far_weights = 4 * job.inputs * outputs > kFarWeights;
-  int64_t block = kBlockBytes / (4 * (job.inputs + outputs));
-  if (block < 64) block = 64;
-  // Weights go by once, beside the part of x or of y that is used again and again.
-  const bool channels_first = job.inputs > outputs;
-  const int64_t most = kFarWeights / (4 * (channels_first ? outputs : job.inputs));
-  if (far_weights && block < most) block = most;
-  const int64_t blocks = (last - first + block - 1) / block;
+  const int64_t depths = (job.inputs + job.depth - 1) / job.depth;
+  const int64_t blocks = (last - first + job.block - 1) / job.block;
   struct Step {
     int64_t group, vector, v;
     Channels channels;
   };
   const auto step_at = [&](int64_t index) {
     Step step;
-    step.group = channels_first ? index % groups : index / depths;
+    step.group = job.channels_first ? index % groups : index / depths;
     step.vector = first_vector + count * step.group / groups;
     step.v = first_vector + count * (step.group + 1) / groups - step.vector;
-    step.channels.first = (channels_first ? index / groups : index % depths) * job.depth;
+    step.channels.first = (job.channels_first ? index / groups : index % depths) * job.depth;
     step.channels.last = step.channels.first + job.depth < job.inputs ? step.channels.first + job.depth : job.inputs;
     return step;
   };
@@ -375,10 +362,12 @@ void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_
     for (int64_t index = 0; index < steps; ++index) {
       const auto [group, vector, v, channels] = step_at(index);
       const int part = vector + v == vectors ? rest : 0;
-      // Each of the first tiles fetches the filters of one vector of the next step.
-      const Step next = step_at(index + 1 < steps ? index + 1 : 0);
+      // Each of the first tiles fetches the filters of one vector of the next step: behind the last one, of those that
+      // follow here, which are most often the next that this thread is called for.
+      Step next = step_at(index + 1 < steps ? index + 1 : 0);
+      if (index + 1 == steps && i + 1 == blocks && last_vector + next.v <= vectors) next.vector = last_vector;
       const float* ahead = job.weights + (next.vector * job.inputs + next.channels.first) * kWidth;
-      int64_t fetches = (i == 0 && index + 1 < steps) || far_weights ? next.v : 0;
+      int64_t fetches = (i == 0 && index + 1 < steps) || job.far_weights ? next.v : 0;
       const int64_t x_channel = channels.first / job.chunk * job.x_chunk + channels.first % job.chunk;
       for (int64_t at = begin; at < end;) {
         const int64_t column = at % job.columns, line = at / job.columns;

@@ -15,9 +15,10 @@ PointwiseTiles best_tiles(const ConvKernels& kernels, int64_t inputs, int64_t pi
 // Of reading so many pixels and vectors of filters from beyond the caches of a core.
 double far_cycles(const ConvKernels& kernels, int64_t inputs, int64_t pixels, int64_t vectors);
 double nanoseconds_of(double cycles);
-// Sets how deep the blocks of a job are and what is fetched ahead: it has so many pixels, of which a thread does
-// `own_pixels`, `group` vectors at a time.
-void set_blocks(const ConvKernels& kernels, int64_t pixels, int64_t own_pixels, int group, Pointwise& job);
+// Sets the blocks of a job and what is fetched ahead: it has so many pixels, of which a thread does `own_pixels` for
+// `own_vectors`, `group` vectors at a time.
+void set_blocks(const ConvKernels& kernels, int64_t pixels, int64_t own_pixels, int64_t own_vectors, int group,
+                Pointwise& job);
 
 struct PointwiseProduct {
   // `job` without addresses; how far it is cut into blocks is decided here.
@@ -26,13 +27,14 @@ struct PointwiseProduct {
   void operator()(const KernelArguments& arguments) const;
 
  private:
-  void divide(int threads);
+  double divide(int threads);
 
   const ConvKernels* kernels;
   Pointwise job;
   int64_t pixels, vectors;
-  int by_pixels = 1, by_vectors = 1;  // threads
-  int group = 1;                      // vectors at a time
+  int by_pixels = 1, by_vectors = 1;            // threads
+  int64_t pixel_pieces = 1, vector_pieces = 1;  // of each
+  int group = 1;                                // vectors at a time
 };
 
 }  // namespace pl::host

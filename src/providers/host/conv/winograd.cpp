@@ -220,12 +220,11 @@ class Body {
     const int64_t tiles = g_.tiles();
     int64_t blocks = divide_up(tiles, cut_.most_tiles);
     blocks = std::min(divide_up(blocks, threads) * threads, tiles);  // as many for each thread
-    threads = int(std::min<int64_t>(threads, blocks));
-    in_team(threads, [&](int64_t rank, int64_t team) {
+    in_shares(threads, blocks, [&](int64_t rank, Shares::Taker take) {
       const int64_t own = g_.v_floats(cut_.most_tiles) + g_.m_floats(cut_.most_tiles) + g_.u_floats();
       float* v = call.workspace + rank * own;
       float* products = v + g_.v_floats(cut_.most_tiles);
-      for (int64_t block = blocks * rank / team; block < blocks * (rank + 1) / team; ++block) {
+      for (int64_t block; (block = take()) >= 0;) {
         const int64_t first = tiles * block / blocks, count = tiles * (block + 1) / blocks - first;
         transform(call, first, 0, count, count, v);
         for (int64_t panel = 0; panel < g_.panels(); ++panel)

@@ -4,7 +4,6 @@
 // also by blocks that are copied first (`blocks`), as matmul does.  Groups without rows cost nothing: their weights are
 // not read.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -69,7 +68,7 @@ struct RowsBody {
         if (first >= last) continue;
         Pointwise own = call;
         own.weights = weights + piece.group.matrix * vectors * kernels->width * job.inputs;
-        set_blocks(*kernels, piece.group.rows(), piece.group.rows(), piece.tile, own);
+        set_blocks(*kernels, piece.group.rows(), piece.group.rows(), last - first, piece.tile, own);
         kernels->pointwise(own, piece.group.begin, piece.group.end, first, last, piece.tile);
       }
     });
@@ -142,21 +141,18 @@ struct BlocksBody {
     void* y = output(arguments);
     if (!of_weights) zero_rows(y, dtype, end_of(groups), offsets.rows, columns);
     float* workspace = static_cast<float*>(arguments.workspace->host());
-    std::atomic<int64_t> next{0};
-    parallel_for(threads, 1e9, [&](int64_t begin, int64_t end) {
-      for (int64_t thread = begin; thread < end; ++thread) {
-        float* space = workspace + thread * floats;
-        for (int64_t i = next++; i < first.back(); i = next++) {
-          const size_t number = size_t(std::upper_bound(first.begin(), first.end(), i) - first.begin()) - 1;
-          const Task& task = tasks[number];
-          const PackedProduct::Block block = task.product.block(i - first[number]);
-          const size_t size = size_of(dtype);
-          const float* sums = task.product.run(block, at(input(arguments, 0), task.a, size),
-                                               at(input(arguments, 1), task.b, size), space);
-          for (int64_t r = 0; r < block.rows; ++r)
-            store(sums + r * task.product.result_step(), block.columns, y,
-                  task.y + (block.row + r) * columns + block.column, 1);
-        }
+    in_shares(int(threads), first.back(), [&](int64_t rank, Shares::Taker take) {
+      float* space = workspace + rank * floats;
+      for (int64_t i; (i = take()) >= 0;) {
+        const size_t number = size_t(std::upper_bound(first.begin(), first.end(), i) - first.begin()) - 1;
+        const Task& task = tasks[number];
+        const PackedProduct::Block block = task.product.block(i - first[number]);
+        const size_t size = size_of(dtype);
+        const float* sums = task.product.run(block, at(input(arguments, 0), task.a, size),
+                                             at(input(arguments, 1), task.b, size), space);
+        for (int64_t r = 0; r < block.rows; ++r)
+          store(sums + r * task.product.result_step(), block.columns, y,
+                task.y + (block.row + r) * columns + block.column, 1);
       }
     });
   }

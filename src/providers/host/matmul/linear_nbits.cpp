@@ -319,10 +319,8 @@ struct PanelsBody : NbitsCall {
       for (int64_t r = begin; r < end; ++r) form.order(x(arguments) + r * form.cut.depth, ordered + r * step);
     });
     float* spaces = ordered + round_up(rows * step, 16);
-    parallel_for(threads, 1e9, [&](int64_t begin, int64_t end) {
-      for (int64_t thread = begin; thread < end; ++thread)
-        for (int64_t task = all * thread / threads; task < all * (thread + 1) / threads; ++task)
-          run(arguments, ordered, task, spaces + thread * space().total);
+    in_shares(int(threads), all, [&](int64_t rank, Shares::Taker take) {
+      for (int64_t task; (task = take()) >= 0;) run(arguments, ordered, task, spaces + rank * space().total);
     });
   }
 

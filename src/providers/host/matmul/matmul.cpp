@@ -99,21 +99,19 @@ struct BlockedBody {
     float* y = static_cast<float*>(output(arguments));
     float* workspace = static_cast<float*>(arguments.workspace->host());
     const int64_t all = tasks(), columns = product.columns;
-    parallel_for(threads, 1e9, [&](int64_t begin, int64_t end) {
-      for (int64_t thread = begin; thread < end; ++thread) {
-        float* space = workspace + thread * product.floats();
-        for (int64_t task = all * thread / threads; task < all * (thread + 1) / threads; ++task) {
-          const int64_t matrix = task / product.blocks();
-          const PackedProduct::Block block = product.block(task % product.blocks());
-          const float* sums =
-              product.run(block, floats(0) + a_offsets[size_t(matrix)], floats(1) + b_offsets[size_t(matrix)], space);
-          for (int64_t i = 0; i < block.rows; ++i) {
-            const int64_t at = (matrix * product.rows + block.row + i) * columns + block.column;
-            finish(sums + i * product.result_step(), bias ? bias + block.column : nullptr, added ? added + at : nullptr,
-                   block.columns, y + at);
-            activation.apply(y + at, block.columns);
-            if (!rest.empty()) rest.apply(y + at, block.columns, [&](int i) { return floats(i) + at; });
-          }
+    in_shares(int(threads), all, [&](int64_t rank, Shares::Taker take) {
+      float* space = workspace + rank * product.floats();
+      for (int64_t task; (task = take()) >= 0;) {
+        const int64_t matrix = task / product.blocks();
+        const PackedProduct::Block block = product.block(task % product.blocks());
+        const float* sums =
+            product.run(block, floats(0) + a_offsets[size_t(matrix)], floats(1) + b_offsets[size_t(matrix)], space);
+        for (int64_t i = 0; i < block.rows; ++i) {
+          const int64_t at = (matrix * product.rows + block.row + i) * columns + block.column;
+          finish(sums + i * product.result_step(), bias ? bias + block.column : nullptr, added ? added + at : nullptr,
+                 block.columns, y + at);
+          activation.apply(y + at, block.columns);
+          if (!rest.empty()) rest.apply(y + at, block.columns, [&](int i) { return floats(i) + at; });
         }
       }
     });

@@ -214,12 +214,12 @@ struct IntegerProductBody {
     const bool reads_x = in_place();
     const int64_t items = images * blocks_of_image * parts;
     const int team_size = std::min(threads_for(products / kIntegerProductsOfNanosecond, kAwakeNanoseconds), threads());
-    in_team(team_size, [&](int64_t rank, int64_t team) {
+    in_shares(team_size, items, [&](int64_t rank, Shares::Taker take) {
       char* own = workspace + size_t(rank) * copy_bytes();
       int16_t* wide = reinterpret_cast<int16_t*>(own);
       uint8_t* narrow = reinterpret_cast<uint8_t*>(own + copied_elements() * sizeof(int16_t));
       int64_t held = -1;
-      for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
+      for (int64_t item; (item = take()) >= 0;) {
         const int64_t block = item / parts, image = block / blocks_of_image, k = block % blocks_of_image;
         const int64_t first = rows.out * k / blocks_of_image, last = rows.out * (k + 1) / blocks_of_image;
         const char* of_image = x + image * rows.in * columns.in * channels;

@@ -130,7 +130,7 @@ struct IntegerWinogradBody {
     const int64_t items = blocks * parts, pairs = divided_up(vectors, 2);
     const int64_t matrix = vectors * kernels->width * depth;
     const int team_size = std::min(threads_for(products / kTilesOfNanosecond, kAwakeNanoseconds), threads());
-    in_team(team_size, [&](int64_t rank, int64_t team) {
+    in_shares(team_size, items, [&](int64_t rank, Shares::Taker take) {
       char* own = workspace + size_t(rank) * thread_bytes();
       int16_t* windows = reinterpret_cast<int16_t*>(own);
       int32_t* made = reinterpret_cast<int32_t*>(own + window_bytes());
@@ -138,7 +138,7 @@ struct IntegerWinogradBody {
       char* zeros = own + window_bytes() + product_bytes() + place_bytes();
       std::memset(zeros, zero, size_t(channels));
       int64_t held = -1;
-      for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
+      for (int64_t item; (item = take()) >= 0;) {
         const int64_t block = item / parts, part = item % parts;
         const int64_t first = tiles() * block / blocks, last = tiles() * (block + 1) / blocks, count = last - first;
         if (block != held) transform(x, zero, first, last, zeros, windows, places);
