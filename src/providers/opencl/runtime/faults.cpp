@@ -27,7 +27,7 @@ const KnownFault kSubBuffers{
     "NVIDIA OpenCL",
     "",
     "",
-    "overlapping sub-buffers that kernels have used, released in another order than that of their use",
+    "sub-buffers that kernels have used, overlapping or not, released in another order than that of their use",
     "the driver crashes",
     "driver 580 on an H200",
     "plans place values in whole buffers (docs/explanation/planning.md); Device::part refuses",
