@@ -40,11 +40,12 @@ def compile(
     without: str | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Plan:
-    """Compile a Graph, an ONNX file, an `onnx.ModelProto` or a `torch.nn.Module` into a Plan.
+    """Compile a Graph, an ONNX file, an `onnx.ModelProto`, a `torch.nn.Module` or a `torch.export.ExportedProgram`.
 
     example: of a module, the arguments that it is called with, as a tuple, or as a dict of keywords; it is exported by
     `torch.export`, and the plan needs no PyTorch. dynamic: None for the example's sizes; True, or what
-    `torch.export.export` calls dynamic_shapes, for others, for which the plan is compiled again, with PyTorch.
+    `torch.export.export` calls dynamic_shapes, for others, for which the plan is compiled again, with PyTorch. An
+    ExportedProgram has both already, and is given alone.
     device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures nothing here on the CPU and on
     GPUs: known costs and estimates decide, then other programs compete with the plan in its runs, for 5% of their time
@@ -127,7 +128,8 @@ def compile(
     if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
         kind = type(model).__name__
         raise ArgumentTypeError(
-            f"compile: model is {kind}, expected a Graph, a path of an ONNX file, a ModelProto or a torch.nn.Module"
+            f"compile: model is {kind}, expected a Graph, a path of an ONNX file, a ModelProto, a torch.nn.Module or "
+            "a torch.export.ExportedProgram"
         )
     from .onnx.model import read  # here: the package onnx is an extra
 
@@ -196,9 +198,11 @@ def _is_archive(path: bytes) -> bool:
 
 
 def _is_module(model: Any) -> bool:
-    """Whether this is a module of PyTorch, which need not be installed."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)
+    """Whether this is a module of PyTorch, which need not be installed, or one that was exported."""
+    torch, exporting = sys.modules.get("torch"), sys.modules.get("torch.export")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return True
+    return exporting is not None and isinstance(model, exporting.ExportedProgram)
 
 
 def _compile_module(model: Any, example: Any, dynamic: Any, options: dict[str, Any], progress: Progress | None) -> Plan:

@@ -46,6 +46,13 @@ def is_initialized() -> bool:
     return bool(shim().is_started())
 
 
+def __getattr__(name: str) -> Any:
+    """What PyTorch reads as a variable: by `_initialized` checkpoints know that there are random numbers to keep."""
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _lazy_init() -> None:
     init()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,10 @@ class Exported:
         self._program = program
         for spec in program.graph_signature.output_specs:
             if spec.kind not in (OutputKind.USER_OUTPUT,):
-                raise UnsupportedError(f"compile: the module changes {spec.target or 'its inputs'} when it runs")
+                raise UnsupportedError(
+                    f"compile: the module changes {spec.target or 'its inputs'} when it runs, and plans keep no state: "
+                    "export it in evaluation mode (model.eval()), or return the new value"
+                )
         self._constants: dict[str, torch.Tensor] = {}
         self._inputs: list[str] = []
         for spec in program.graph_signature.input_specs:
@@ -93,20 +97,27 @@ class Exported:
             if node.target in self._inputs and isinstance(node.meta["val"], torch.Tensor):
                 translator.operand(node)
         refused: dict[str, str] = {}
+        missing: set[Node] = set()
         for node in nodes:
             if node.op != "call_function" or node in known or not _computes(node):
                 continue
             try:
                 translator.convert(node)
             except UnsupportedError as error:
-                refused.setdefault(name_of(node.target), reason_of(error))
+                if node.target is not operator.getitem or node.args[0] not in missing:
+                    refused.setdefault(name_of(node.target), reason_of(error))
+                missing.add(node)
         if refused:
             named = ", ".join(f"{op} ({reason})" for op, reason in refused.items())
             raise UnsupportedError(f"compile: the module has ops that no plan runs: {named}")
-        for place, node in enumerate(graph.output_node().args[0]):  # type: ignore[arg-type]
-            if not isinstance(node, Node) or not isinstance(node.meta["val"], torch.Tensor):
-                raise UnsupportedError(f"compile: output {place} of the module is no tensor")
-            translator.output(node, f"output{place}")
+        results = [each for each in graph.output_node().args[0] if each is not None]  # type: ignore[union-attr]
+        for place, result in enumerate(results):
+            value = result.meta["val"] if isinstance(result, Node) else result
+            if not isinstance(result, Node) or not isinstance(value, torch.Tensor):
+                raise UnsupportedError(
+                    f"compile: output {place} of the module is {type(value).__name__}, expected a tensor or None"
+                )
+            translator.output(result, f"output{place}")
         if isinstance(translator.graph, LateGraph):
             self._limit(translator)
             translator.graph.is_building = False
@@ -153,11 +164,21 @@ def _computes(node: Node) -> bool:
     return not isinstance(value, (bool, int, float)) and value is not None
 
 
-def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Exported:
+def export(model: torch.nn.Module | ExportedProgram, example: Any, dynamic: Any = None) -> Exported:
     """Export a module for an example of its arguments: a tuple, a dict of keywords, or the only one.
 
-    dynamic: None for the example's sizes, True for any, or what `torch.export.export` calls dynamic_shapes.
+    dynamic: None for the example's sizes, True for any, or what `torch.export.export` calls dynamic_shapes. A program
+    that was exported before has both.
     """
+    if isinstance(model, ExportedProgram):
+        for name, given in (("example", example), ("dynamic", dynamic)):
+            if given is not None:
+                raise ArgumentTypeError(
+                    f"compile: {name} is given for an ExportedProgram, which was exported for sizes of its own; "
+                    "expected the program alone"
+                )
+        with torch.no_grad():
+            return Exported(_decomposed(model), [])
     if example is None:
         raise ArgumentTypeError(
             "compile: no example is given for the module, expected a tuple of tensors such as it is called with"
@@ -175,17 +196,34 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
 
         shapes = tree_map(any_size, keywords or arguments)
     with torch.no_grad():
-        program = torch.export.export(module, arguments, keywords, dynamic_shapes=shapes)
-        table = torch.export.default_decompositions()
-        kept = {name for name, found in converters().items() if found.keeps}
-        for op in [op for op in table if name_of(op) in kept]:
-            table.pop(op)  # type: ignore[no-untyped-call]
-        table.update(COMPOSED)  # type: ignore[no-untyped-call]
-        for op in _RECURRENT:
-            nodes = [node for node in program.graph.nodes if node.target is op]
-            if all(map(_is_layer, nodes)):  # kept as it is: else PyTorch writes each step out
-                table.pop(op, None)  # type: ignore[no-untyped-call]
-        return Exported(program.run_decompositions(table), _names(module, arguments, keywords, shapes))
+        program = torch.export.export(model, arguments, keywords, dynamic_shapes=shapes)
+        return Exported(_decomposed(program), _names(model, arguments, keywords, shapes))
+
+
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    """The program in ops that have converters, as far as PyTorch can write it so."""
+    table = torch.export.default_decompositions()
+    kept = {name for name, found in converters().items() if found.keeps}
+    for op in [op for op in table if name_of(op) in kept]:
+        table.pop(op)  # type: ignore[no-untyped-call]
+    table.update(COMPOSED)  # type: ignore[no-untyped-call]
+    if any(value.device.type not in ("cpu", "meta") for value in _tensors_of(program)):
+        from torch.export.passes import move_to_device_pass  # here: PyTorch 2.6 has not this one
+
+        program = move_to_device_pass(program, "cpu")  # where plans take their constants from
+    for op in _RECURRENT:
+        nodes = [node for node in program.graph.nodes if node.target is op]
+        if all(map(_is_layer, nodes)):  # kept as it is: else PyTorch writes each step out
+            table.pop(op, None)  # type: ignore[no-untyped-call]
+    decomposed: ExportedProgram = program.run_decompositions(table)
+    return decomposed
+
+
+def _tensors_of(program: ExportedProgram) -> list[torch.Tensor]:
+    """What the program holds, and what describes its inputs."""
+    described = [node.meta.get("val") for node in _placeholders(program.graph)]
+    held = [*program.state_dict.values(), *program.constants.values()]
+    return [value for value in [*held, *described] if isinstance(value, torch.Tensor)]
 
 
 def _names(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: Any, shapes: Any) -> list[dict[int, str]]:

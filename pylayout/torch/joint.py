@@ -104,19 +104,45 @@ def _pass_on(forward: GraphModule, backward: GraphModule, results: int) -> None:
     bundle_up(forward, backward, results, [node for node in kept.values() if not seen & {*_aliases(node)}])
 
 
+def save_and_draw(op: Any, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, Any]:
+    """`run_and_save_rng_state`, which knows the devices of PyTorch alone."""
+    device = _device_of(arguments, keywords)
+    return torch.get_device_module(device).get_rng_state(device), op(*arguments, **keywords)
+
+
+def draw_again(state: torch.Tensor, op: Any, *arguments: Any, **keywords: Any) -> Any:
+    """`run_with_rng_state`, which knows the devices of PyTorch alone."""
+    device = _device_of(arguments, keywords)
+    random = torch.get_device_module(device)
+    present = random.get_rng_state(device)
+    random.set_rng_state(state, device)
+    try:
+        return op(*arguments, **keywords)
+    finally:
+        random.set_rng_state(present, device)
+
+
+def _device_of(arguments: Any, keywords: Any) -> torch.device:
+    tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
+    return torch.device(keywords.get("device") or tensors[0].device)
+
+
 def _describe_drawing(forward: GraphModule, backward: GraphModule) -> None:
     """Say what nodes give by which backward draws the numbers of a checkpoint again; PyTorch leaves that out.
 
-    Of the generator's state it says a symbol for its size, which no input has.
+    Of the generator's state it says a symbol for its size, which no input has. On other devices than PyTorch's own the
+    nodes are ours.
     """
-    size = torch.get_rng_state().numel()
-
     for node in (*forward.graph.nodes, *backward.graph.nodes):
         if node.target not in (run_and_save_rng_state, run_with_rng_state):
             continue
         saves = node.target is run_and_save_rng_state
         op, *arguments = node.args if saves else node.args[1:]
         drawn = op(*map_arg(arguments, _value_of), **map_arg(node.kwargs, _value_of))
+        device = (drawn[0] if isinstance(drawn, (tuple, list)) else drawn).device
+        if device.type == "ocl":
+            node.target = save_and_draw if saves else draw_again
+        size = (torch if device.type == "cpu" else torch.get_device_module(device)).get_rng_state().numel()
         state = next((user for user in node.users if user.args[1] == 0), None) if saves else node.args[0]
         if state is not None:
             with state.meta["val"].fake_mode:

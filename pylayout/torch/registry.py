@@ -17,6 +17,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, TypeVar
 
 __all__ = ["Converter", "complex_converter", "complex_converters", "converter", "converters", "name_of"]
@@ -90,5 +91,5 @@ def complex_converters() -> dict[str, Callable[..., Any]]:
 
 
 def name_of(target: Any) -> str:
-    """The name by which the converter of an overload is found: without "aten."."""
-    return str(target).removeprefix("aten.")
+    """The name by which the converter of an overload is found: without "aten."; of a function of Python, its own."""
+    return target.__name__ if isinstance(target, FunctionType) else str(target).removeprefix("aten.")

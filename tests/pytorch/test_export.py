@@ -127,6 +127,34 @@ def test_several_inputs_and_outputs_by_keyword():
         close(mine, theirs)
 
 
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_an_exported_program(decomposed, tmp_path):
+    """By sizes that its own export made dynamic; also one that was saved, and written as fewer ops before."""
+
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 3)
+
+        def forward(self, x, scale=None):
+            return {"y": self.inner(x), "nothing": None, "rows": x[:, 0] * (1 if scale is None else scale)}
+
+    torch.manual_seed(0)
+    model = Parts()
+    program = torch.export.export(model, (torch.randn(3, 4),), dynamic_shapes={"x": {0: torch.export.Dim("n")}})
+    if decomposed:
+        torch.export.save(program.run_decompositions(), tmp_path / "model.pt2")
+        program = torch.export.load(tmp_path / "model.pt2")
+    plan = pl.compile(program, device="cpu")
+    assert [item["axes"] for item in plan.inputs] == [["x.0", ""]]
+    for rows in (3, 7):
+        x = torch.randn(rows, 4)
+        made = plan.run(x.numpy())
+        assert len(made) == 2  # None is no result
+        close(made[0], model.inner(x))
+        close(made[1], x[:, 0])
+
+
 def test_refusals():
     class Strange(nn.Module):
         def forward(self, x):
@@ -144,8 +172,14 @@ def test_refusals():
     x = torch.rand(3)
     with pytest.raises(pl.UnsupportedError, match=r"i0.default \(no converter\), special_i1.default"):
         pl.compile(Strange(), (x,))
-    with pytest.raises(pl.UnsupportedError, match="changes seen"):
+    with pytest.raises(pl.UnsupportedError, match=r"changes seen when it runs, .*model\.eval\(\)"):
         pl.compile(Counts(), (x,))
+    with pytest.raises(pl.UnsupportedError, match=r"no plan runs: native_dropout.default \(no converter\)$"):
+        pl.compile(nn.Dropout(), (x,))
+    exported = torch.export.export(network(), (torch.randn(2, 3, 9, 9),))
+    for given in ({"example": (x,)}, {"dynamic": True}):
+        with pytest.raises(pl.ArgumentTypeError, match=rf"{next(iter(given))} is given for an ExportedProgram"):
+            pl.compile(exported, **given)
     with pytest.raises(pl.ArgumentTypeError, match="no example is given"):
         pl.compile(network())
     with pytest.raises(pl.ArgumentTypeError, match="values are given for a module"):

@@ -184,3 +184,14 @@ def test_compilers_leave_random_states_alone() -> None:
 
     x = torch.ones(3)
     assert torch.equal(torch.compile(doubled, backend="pylayout")(x), x * 2 + 1)
+
+
+def test_a_plan_of_a_module_on_the_device_needs_neither():
+    """By torch.export, as for a module on the CPU."""
+    import pylayout as pl
+
+    torch.manual_seed(0)
+    model, x = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh()), torch.randn(2, 6)
+    plan = pl.compile(model.to(OCL), (x.to(OCL),), device="cpu")
+    torch.testing.assert_close(torch.from_numpy(plan.run(x.numpy())[0]), model.cpu()(x).detach(), rtol=1e-5, atol=1e-5)
+    assert next(model.parameters()).device.type == "cpu"

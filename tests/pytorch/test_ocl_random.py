@@ -219,3 +219,28 @@ def test_numbers_of_float64_are_drawn_on_the_cpu_by_the_seed() -> None:
         made.append(torch.rand(1000, dtype=torch.float64, device=OCL).cpu())
     assert torch.equal(*made)
     assert (made[0] * 2**30 % 1 != 0).any()  # more digits than float32 has
+
+
+@pytest.mark.parametrize("how", ["reentrant", "not reentrant", "compiled"])
+def test_a_checkpoint_draws_its_numbers_again(how: str) -> None:
+    """Else gradients would be those of another mask than the result's."""
+    layer = torch.nn.Dropout(0.5)
+
+    def function(x: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(
+            lambda t: layer(t * 1.5).sin(), x, use_reentrant=how == "reentrant"
+        )  # fmt: skip
+
+    run = torch.compile(function, backend="pylayout") if how == "compiled" else function
+    x = torch.linspace(0.1, 1, 64, device=OCL).requires_grad_()
+    torch.manual_seed(3)
+    y = run(x)
+    following = torch.rand(4, device=OCL)
+    y.sum().backward()
+    assert 0 < (y == 0).sum() < 64
+    wanted = torch.where(y.cpu() == 0, 0, 3 * (3 * x.detach().cpu()).cos())
+    torch.testing.assert_close(x.grad.cpu(), wanted)
+    torch.manual_seed(3)
+    torch.testing.assert_close(function(x), y)
+    assert torch.equal(torch.rand(4, device=OCL), following)  # backward left the generator as it was
+    torch._dynamo.reset()

@@ -159,3 +159,19 @@ def test_tensors_without_a_version_have_changed(kind):
 
 def test_this_pytorch_is_asked_by_one_call():
     assert watch._libtorch() is not None
+
+
+def test_the_first_call_of_a_process_may_be_in_inference_mode():
+    """In which new tensors have no versions."""
+    watch._libtorch.cache_clear()
+    model, x = network(), torch.randn(2, 6)
+    fast = torch.compile(model, backend="pylayout")
+    with torch.inference_mode():
+        before = fast(x).clone()
+    with torch.no_grad():
+        write_in_place(model)
+        expected = model(x)
+        assert not torch.allclose(expected, before)
+        torch.testing.assert_close(fast(x), expected, rtol=1e-4, atol=1e-4)
+    with torch.inference_mode():
+        torch.testing.assert_close(fast(x), expected, rtol=1e-4, atol=1e-4)
