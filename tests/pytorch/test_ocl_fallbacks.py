@@ -129,3 +129,11 @@ def test_a_defect_of_a_converter_is_told_as_such(monkeypatch, caplog):
     assert all("a defect of pylayout" in each.reason for each in torch.ocl.fallbacks()) and torch.ocl.fallbacks()
     assert "runs on the CPU" in caplog.text and "AttributeError" in caplog.text
     shim().forget_programs()
+
+
+def test_sparse_tensors_are_refused_with_what_to_do():
+    words = torch.nn.Embedding(5, 3, sparse=True).to(OCL)
+    with pytest.raises(NotImplementedError, match=r"the device has no sparse tensors; .* sparse=False"):
+        words(torch.tensor([1, 2], device=OCL)).sum().backward()
+    with pytest.raises(NotImplementedError, match="the device has no sparse tensors"):
+        torch.eye(3).to_sparse().to(OCL)

@@ -90,8 +90,7 @@ void Watch::finish() {
 void run_op(const char* op, pl_attributes attributes, c10::ArrayRef<pl_tensor> inputs, pl_tensor* outputs,
             size_t count) {
   Watch watch;
-  const pl_status status =
-      pl_op_run(context(), op, attributes, inputs.data(), inputs.size(), outputs, count, nullptr);
+  const pl_status status = pl_op_run(context(), op, attributes, inputs.data(), inputs.size(), outputs, count, nullptr);
   watch.check();
   check(status);
   watch.finish();
@@ -122,5 +121,21 @@ void clear_fallbacks() {
   std::lock_guard<std::mutex> guard(records().lock);
   records().by_op.clear();
 }
+
+namespace {
+
+void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", c10::toString(op.operator_name()),
+                              ": the device has no sparse tensors; keep them on the CPU, or give nn.Embedding and "
+                              "nn.EmbeddingBag sparse=False");
+}
+
+// Else PyTorch names the keys for which it has a kernel.
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+}
+
+}  // namespace
 
 }  // namespace ocl
