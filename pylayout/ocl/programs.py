@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.fx import Graph as Traced
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -250,6 +250,8 @@ def _refused_by_pytorch() -> Iterator[None]:
         yield
     except Error:
         raise
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:  # which name the op alone
+        raise UnsupportedError("what it gives follows from data") from error
     except Exception as error:
         raise UnsupportedError(f"PyTorch: {reason_of(error)}") from error
 

@@ -137,3 +137,9 @@ def test_sparse_tensors_are_refused_with_what_to_do():
         words(torch.tensor([1, 2], device=OCL)).sum().backward()
     with pytest.raises(NotImplementedError, match="the device has no sparse tensors"):
         torch.eye(3).to_sparse().to(OCL)
+
+
+def test_sizes_that_follow_from_data_are_said_to_do_so():
+    assert torch.bincount(torch.tensor([0, 2, 2], device=OCL)).tolist() == [1, 0, 2]
+    (found,) = torch.ocl.fallbacks()
+    assert (found.op, found.reason) == ("aten::bincount", "what it gives follows from data")
