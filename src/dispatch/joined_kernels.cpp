@@ -9,8 +9,7 @@ constexpr size_t kMost = 1024;  // a step of an optimizer has few
 
 }  // namespace
 
-std::shared_ptr<Kernel> JoinedKernels::of(const std::vector<std::shared_ptr<Kernel>>& kernels,
-                                          const SharedMemory& shared) {
+std::shared_ptr<Kernel> JoinedKernels::of(const std::vector<std::shared_ptr<Kernel>>& kernels, const Sharing& shared) {
   std::lock_guard<std::mutex> guard(lock_);
   const auto found = made_.find({kernels, shared});
   if (found != made_.end()) return found->second;

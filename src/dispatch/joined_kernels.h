@@ -15,13 +15,13 @@ namespace pl {
 class JoinedKernels {
  public:
   // The kernel that does the work of `kernels`, at least two and all alike, on arguments that share memory so; made once.
-  std::shared_ptr<Kernel> of(const std::vector<std::shared_ptr<Kernel>>& kernels, const SharedMemory& shared);
+  std::shared_ptr<Kernel> of(const std::vector<std::shared_ptr<Kernel>>& kernels, const Sharing& shared);
   void forget();
 
  private:
   std::mutex lock_;
   // Keeps what the addresses name.
-  std::map<std::pair<std::vector<std::shared_ptr<Kernel>>, SharedMemory>, std::shared_ptr<Kernel>> made_;
+  std::map<std::pair<std::vector<std::shared_ptr<Kernel>>, Sharing>, std::shared_ptr<Kernel>> made_;
 };
 
 }  // namespace pl

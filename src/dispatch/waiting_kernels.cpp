@@ -75,7 +75,7 @@ void WaitingKernels::start_group(const std::vector<const One*>& group) {
     take(one->outputs, one->first_output, out, made.outputs);
   }
   made.way = first.way;
-  made.kernel = alone ? first.kernel : joined_.of(kernels, shared_memory(group.size(), addresses(in), addresses(out)));
+  made.kernel = alone ? first.kernel : joined_.of(kernels, sharing_of(group.size(), addresses(in), addresses(out)));
   made.kind = first.kind;
   made.role = first.role;
   made.cause = first.cause;

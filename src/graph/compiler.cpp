@@ -105,18 +105,6 @@ double Plan::Compiler::remaining() const {
 double Plan::Compiler::run_once(Variant& variant, Program& program, std::vector<double>* step_ms) {
   context_.interrupt().poll();
   std::vector<size_t> in, out;
-  const std::vector<External> results = provide_all(variant, program, in, out);
-  const auto start = std::chrono::steady_clock::now();
-  run_slices(program, plan_.slices_of(variant), variant.streams, inputs_, results, in, out, step_ms);
-  plan_.home_->synchronize();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-// The memory of a program's inputs is in inputs_ then; returns that of its outputs.  Where the device queues work, new
-// values of states lie where they will: kernels may be others then.  On `cpu` they would drift from run to run, to
-// values that take longer.
-std::vector<External> Plan::Compiler::provide_all(Variant& variant, Program& program, std::vector<size_t>& in,
-                                                  std::vector<size_t>& out) {
   for (const TensorDesc& desc : program.inputs()) {
     provide(inputs_, in.size(), desc, variant, true);
     in.push_back(desc.size_bytes());
@@ -125,11 +113,16 @@ std::vector<External> Plan::Compiler::provide_all(Variant& variant, Program& pro
     provide(outputs_, out.size(), desc, variant, false);
     out.push_back(desc.size_bytes());
   }
+  // Where the device queues work, new values of states lie where they will: kernels may be others then.  On `cpu` they
+  // would drift from run to run, to values that take longer.
   std::vector<External> results = outputs_;
   if (plan_.home_->traits().queued)
     for (size_t i = 0; i < out.size(); ++i)
       if (const int input = program.in_place_of()[i]; input >= 0) results[i] = inputs_[size_t(input)];
-  return results;
+  const auto start = std::chrono::steady_clock::now();
+  run_slices(program, plan_.slices_of(variant), variant.streams, inputs_, results, in, out, step_ms);
+  plan_.home_->synchronize();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
 // Kept for every program of every variant; they differ in it only where a layout pads.

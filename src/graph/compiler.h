@@ -145,8 +145,6 @@ class Plan::Compiler {
   void measure_again(Variant& variant, const Contestant& winner);
   size_t last_contest(std::vector<Finalist>& finalists);
   double run_once(Variant& variant, Program& program, std::vector<double>* step_ms);
-  std::vector<External> provide_all(Variant& variant, Program& program, std::vector<size_t>& in,
-                                    std::vector<size_t>& out);
   // Memory for the whole batch, for an input or output that this describes for one of a variant's slices.
   void provide(std::vector<External>& list, size_t index, const TensorDesc& desc, const Variant& variant, bool fill);
   // Chains: graph/compose.cpp.

@@ -172,7 +172,7 @@ void Lowering::join(const std::vector<int>& list, bool in_place) {
   std::shared_ptr<Kernel> together;
   try {
     const Building wish(Building::wish() == Building::freely ? Building::freely : Building::never);
-    together = kernels[0]->together(kernels, shared_memory(list.size(), read, written));
+    together = kernels[0]->together(kernels, sharing_of(list.size(), read, written));
   } catch (const NotBuilt&) {
     return;
   }

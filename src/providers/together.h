@@ -13,15 +13,15 @@ namespace pl {
 
 // Which arguments of kernels that run as one lie in the same memory: an optimizer's kernels have one rate for all, and
 // each writes its results where their old values lie.  A driver takes time for every argument.
-struct SharedMemory {
+struct Sharing {
   std::vector<bool> common;  // by input of a kernel: all kernels have the same one
   std::vector<int> written;  // by input of a kernel: the output of the same kernel that lies there; -1: none
 
   bool any() const;
-  bool operator<(const SharedMemory& other) const;
+  bool operator<(const Sharing& other) const;
 };
 // `inputs` and `outputs`: a number for the memory of each argument, one kernel's after the other's.
-SharedMemory shared_memory(size_t kernels, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs);
+Sharing sharing_of(size_t kernels, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs);
 
 // What a Kernel may be besides.
 class Together {
@@ -34,7 +34,7 @@ class Together {
   // ones left out; its outputs likewise.  None may read or write what another one writes.  `shared`: what is expected of
   // the arguments; it may be otherwise in a run.
   virtual std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels,
-                                           const SharedMemory& shared) const = 0;
+                                           const Sharing& shared) const = 0;
 };
 
 // What a Kernel may be besides: one whose end adds up partial sums, from the workspace into its only output.  That may

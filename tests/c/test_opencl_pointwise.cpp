@@ -308,7 +308,7 @@ TEST("joined kernels and what their arguments share") {
       CHECK(kernels[k]->alike() == kernels[0]->alike());
     }
     // Runs `kernel` on arguments that share memory in a way; `made`: what is known of it beforehand.
-    const auto run = [&](Kernel* kernel, Way way, SharedMemory* made) {
+    const auto run = [&](Kernel* kernel, Way way, Sharing* made) {
       std::vector<BufferRef> buffers;
       std::vector<Buffer*> in, out;
       std::vector<uintptr_t> read, written;
@@ -330,7 +330,7 @@ TEST("joined kernels and what their arguments share") {
       }
       for (Buffer* each : in) read.push_back(reinterpret_cast<uintptr_t>(each));
       for (Buffer* each : out) written.push_back(reinterpret_cast<uintptr_t>(each));
-      if (made) *made = shared_memory(kKernels, read, written);
+      if (made) *made = sharing_of(kKernels, read, written);
       if (!kernel) return;
       kernel->run({in.data(), out.data(), nullptr});
       for (size_t k = 0; k < kKernels; ++k)
@@ -343,7 +343,7 @@ TEST("joined kernels and what their arguments share") {
         }
     };
     for (Way expected : {apart, one_rate, in_place, crossed}) {
-      SharedMemory shared;
+      Sharing shared;
       run(nullptr, expected, &shared);
       CHECK(shared.any() == (expected != apart));
       const std::unique_ptr<Kernel> joined = kernels[0]->together(kernels, shared);

@@ -55,7 +55,7 @@ class TensorScatter final : public Kernel, public Together {
 
   const std::string& alike() const override { return alike_; }
   size_t most() const override { return 2; }
-  std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels, const SharedMemory&) const override {
+  std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels, const Sharing&) const override {
     return std::make_unique<TensorScatter>(device_, op_, candidate_, kernels.size());
   }
 

@@ -138,7 +138,7 @@ std::string JoinableWork::find_places() const {
 }
 
 // Work-groups take kGroup * kShare elements of one work each: of work k those from end[k - 1] to before end[k].
-std::string JoinableWork::text(size_t works, int64_t group, const SharedMemory& shared) const {
+std::string JoinableWork::text(size_t works, int64_t group, const Sharing& shared) const {
   const size_t scalars = plan_.computation.scalars.size(), row = numbers();
   std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
   text += "#include \"common/arithmetic.clh\"\n#include \"common/tf32.clh\"\n";
@@ -208,7 +208,7 @@ std::string JoinableWork::text(size_t works, int64_t group, const SharedMemory& 
   return text + each_element(group) + loads + "}\n" + each_element(group) + stores + "}\n}\n";
 }
 
-SharedMemory JoinableWork::usable(SharedMemory shared) const {
+Sharing JoinableWork::usable(Sharing shared) const {
   shared.common.resize(inputs(), false);
   shared.written.resize(inputs(), -1);
   for (size_t i = 0; i < inputs(); ++i) {
@@ -224,8 +224,8 @@ SharedMemory JoinableWork::usable(SharedMemory shared) const {
 // A program is built for a few numbers of works, and serves fewer: what waits together is not always the same.
 // Parameters that are left over get the first work's tensors.
 void JoinableWork::add_launch(KernelList& list, const std::vector<std::shared_ptr<const JoinableWork>>& works,
-                              const SharedMemory& expected) const {
-  const SharedMemory shared = usable(expected);
+                              const Sharing& expected) const {
+  const Sharing shared = usable(expected);
   const int64_t group = std::min<int64_t>(kGroup, int64_t(device_.capabilities().max_work_group));
   size_t places = 1;  // 1, 2, 3, 4, 6, 8, 12...
   for (size_t power = 1; places < works.size(); power *= 2)
@@ -278,8 +278,7 @@ namespace {
 // made when it is needed.
 class SharingKernel final : public Kernel {
  public:
-  SharingKernel(OpenclDevice& device, std::vector<std::shared_ptr<const JoinableWork>> works,
-                const SharedMemory& shared)
+  SharingKernel(OpenclDevice& device, std::vector<std::shared_ptr<const JoinableWork>> works, const Sharing& shared)
       : device_(device), works_(std::move(works)), shared_(shared), expected_(make(shared)) {}
 
   void run(const KernelArguments& arguments) override {
@@ -292,7 +291,7 @@ class SharingKernel final : public Kernel {
   }
 
  private:
-  std::unique_ptr<KernelList> make(const SharedMemory& shared) const {
+  std::unique_ptr<KernelList> make(const Sharing& shared) const {
     auto list = std::make_unique<KernelList>(device_);
     works_[0]->add_launch(*list, works_, shared);
     return list;
@@ -312,7 +311,7 @@ class SharingKernel final : public Kernel {
 
   OpenclDevice& device_;
   const std::vector<std::shared_ptr<const JoinableWork>> works_;
-  const SharedMemory shared_;
+  const Sharing shared_;
   const std::unique_ptr<KernelList> expected_;
   std::unique_ptr<KernelList> any_;
   std::mutex lock_;
@@ -321,14 +320,14 @@ class SharingKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Together*>& kernels,
-                                                 const SharedMemory& shared) const {
+                                                 const Sharing& shared) const {
   std::vector<std::shared_ptr<const JoinableWork>> works;
   for (const Together* kernel : kernels) {
     const auto* one = dynamic_cast<const JoinableKernel*>(kernel);
     require(one != nullptr, Code::internal, "kernels that differ run together");
     works.push_back(one->work_);
   }
-  const SharedMemory usable = work_->usable(shared);
+  const Sharing usable = work_->usable(shared);
   if (usable.any()) return std::make_unique<SharingKernel>(device_, std::move(works), usable);
   auto list = std::make_unique<KernelList>(device_);
   work_->add_launch(*list, works, {});

@@ -17,9 +17,9 @@ class JoinableWork {
   size_t most() const;
   // Adds the launch that does all works, which are alike, on arguments that share memory so.
   void add_launch(KernelList& list, const std::vector<std::shared_ptr<const JoinableWork>>& works,
-                  const SharedMemory& shared) const;
+                  const Sharing& shared) const;
   // What of it a launch can use: outputs of the same type as the inputs where they lie.
-  SharedMemory usable(SharedMemory shared) const;
+  Sharing usable(Sharing shared) const;
   size_t inputs() const { return plan_.computation.inputs.size(); }
   size_t outputs() const { return plan_.computation.outputs.size(); }
 
@@ -29,7 +29,7 @@ class JoinableWork {
   const char* type() const { return real() ? "float" : "long"; }
   size_t numbers() const;  // in a work's row of the table
   void add_numbers(std::vector<cl_int>& table) const;
-  std::string text(size_t works, int64_t group, const SharedMemory& shared) const;
+  std::string text(size_t works, int64_t group, const Sharing& shared) const;
   std::string find_places() const;
 
   OpenclDevice& device_;
@@ -47,8 +47,7 @@ class JoinableKernel final : public KernelList, public Together {
       : KernelList(device), device_(device), work_(std::make_shared<JoinableWork>(device, plan)) {}
   const std::string& alike() const override { return work_->alike(); }
   size_t most() const override { return work_->most(); }
-  std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels,
-                                   const SharedMemory& shared) const override;
+  std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels, const Sharing& shared) const override;
   // Adds the launch that does its work by the text of those that run together.
   void add_own() { work_->add_launch(*this, {work_}, {}); }
 
