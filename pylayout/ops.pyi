@@ -894,8 +894,9 @@ def batch_norm_backward(
     bias: Input | Value | None = None,
     eps: float = 1e-05,
     inverted: bool = False,
-    low: float | None = None,
-    high: float | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -907,8 +908,9 @@ def batch_norm_backward(
     bias: Input | Value | None = None,
     eps: float = 1e-05,
     inverted: bool = False,
-    low: float | None = None,
-    high: float | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -920,8 +922,9 @@ def batch_norm_backward(
     bias: Input | Value | None = None,
     eps: float = 1e-05,
     inverted: bool = False,
-    low: float | None = None,
-    high: float | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -933,8 +936,9 @@ def batch_norm_backward(
     bias: Input | Value | None = None,
     eps: float = 1e-05,
     inverted: bool = False,
-    low: float | None = None,
-    high: float | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -946,8 +950,9 @@ def batch_norm_backward(
     bias: Input | Value | None = None,
     eps: float = 1e-05,
     inverted: bool = False,
-    low: float | None = None,
-    high: float | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -959,8 +964,9 @@ def batch_norm_backward(
     bias: Input | None = None,
     eps: float = 1e-05,
     inverted: bool = False,
-    low: float | None = None,
-    high: float | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

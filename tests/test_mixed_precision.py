@@ -292,15 +292,16 @@ def test_gradients_of_f32_are_looked_at_in_f32(opencl_device: str) -> None:
     assert plan.state("loss_scale") == 1024 and plan.state("loss_scale/good_steps") == 1
 
 
-def test_gradients_of_limited_norms(opencl_device: str) -> None:
-    """As the pass fuse_norm_limits leaves them: weight and bias stay f32 where x is narrow."""
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+def test_gradients_of_functions_behind_norms(opencl_device: str, activation: str) -> None:
+    """As the pass fuse_norm_slope leaves them: weight and bias stay f32 where x is narrow."""
     rng, channels = np.random.default_rng(5), 8
     graph = pl.Graph()
     x, kernel = graph.input("x", (BATCH, 3, 8, 8)), graph.parameter("kernel", np.ones((channels, 3, 3, 3), "f4") / 9)
     weight = graph.parameter("weight", np.ones(channels, "f4"))
     bias = graph.parameter("bias", np.linspace(-1, 1, channels, dtype="f4"))
     made = graph.conv2d(x, kernel, padding=1)
-    y, mean, variance = graph.batch_norm_training(made, weight, bias, low=0.0)
+    y, mean, variance = graph.batch_norm_training(made, weight, bias, activation=activation)
     results = graph.batch_norm_backward(
         made,
         graph.conv2d(
@@ -310,7 +311,7 @@ def test_gradients_of_limited_norms(opencl_device: str) -> None:
         variance,
         weight,
         bias,
-        low=0.0,
+        activation=activation,
     )
     for name, value in zip(("dx", "dweight", "dbias"), results, strict=True):
         graph.output(value, name)

@@ -136,7 +136,7 @@ def test_norms_in_training_take_what_follows(device: str, untuned: None) -> None
     weights = {name: rng.standard_normal((8, 8, 3, 3)).astype(np.float32) / 6 for name in ("first", "second")}
     data = rng.standard_normal((4, 8, 6, 5)).astype(np.float32)
     fused = pl.compile(build(), device=device, tune="off")
-    apart = pl.compile(build(), device=device, tune="off", without="fuse_post_ops,fuse_norm_limits")
+    apart = pl.compile(build(), device=device, tune="off", without="fuse_post_ops,fuse_norm_slope")
     nodes = build().simplify().describe()["nodes"]
     lists = [node["attributes"].get("post_ops") for node in nodes if node["op"] == "batch_norm_training"]
     assert lists == ["relu6", "add(residual), relu"]

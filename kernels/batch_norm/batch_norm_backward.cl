@@ -3,7 +3,7 @@
 // With h = (src - mean) / sqrt(variance + eps), and means over images and positions of a channel:
 //   dst = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h))
 //   dweight = sum(grad * h), dbias = sum(grad)
-// with LIMITED grad counts only where h * weight + bias lies between low and high.
+// with SLOPED grad times a function's slope at h * weight + bias in the place of grad.
 //
 // batch_norm_backward_parts: sums of grad and of grad * (src - mean) of each part of each channel,
 // stats[part][2][channel] behind the factors.  batch_norm_backward_join: those of all parts, in one order; writes dweight and dbias and, for
@@ -13,7 +13,9 @@
 // twice, the second time from a cache.
 //
 // Tensors: SRC, GRAD and DST, described alike and addressed by common/channel_parts.clh, which says what a work-item
-// takes; MEAN, VAR, WEIGHT, DWEIGHT and DBIAS, with LIMITED BIAS (c).
+// takes; MEAN, VAR, WEIGHT, DWEIGHT and DBIAS, with SLOPED BIAS (c).
+#include "common/activation.clh"
+#include "common/arithmetic.clh"
 #include "common/channel_parts.clh"
 #include "common/lane_sums.clh"
 
@@ -28,8 +30,12 @@
 #define DBIAS_DTYPE f32
 #define BIAS_DTYPE f32
 #endif
-#ifndef LIMITED
-#define LIMITED 0  // 1: results were limited
+#ifndef SLOPED
+#define SLOPED 0  // 1: the result was a function's argument
+#endif
+#ifndef SLOPE_VALUE  // of the function's argument x0 and the gradient x1, behind the statements SLOPE_TEXT
+#define SLOPE_TEXT
+#define SLOPE_VALUE (x0 > 0.0f ? x1 : 0.0f)
 #endif
 #ifndef INVERTED
 #define INVERTED 0  // 1: VAR is 1 / sqrt(variance + eps)
@@ -39,20 +45,36 @@
 #else
 #define INVERSE_OF(variance, eps_) (1.0f / sqrt((variance) + eps_))
 #endif
-// Behind the other parameters of a kernel that reads grad; what a channel's results were scaled by; grad where it counts.
-#if LIMITED
-#define LIMITS_OF_KERNEL                                                                                    \
-    , __global const STORAGE_T(VAR)* restrict var_of, __global const STORAGE_T(WEIGHT)* restrict weight_of, \
-        __global const STORAGE_T(BIAS)* restrict bias_of, const float eps_of, const float low, const float high
-#define LIMITS_BEGIN                                                                                       \
-    const stat weights_ = CHANNEL_VALUES(WEIGHT, weight_of, walk.channels);                                \
-    const vec factor_ = OF_STAT((weights_ * INVERSE_OF(CHANNEL_VALUES(VAR, var_of, walk.channels), eps_of))); \
-    const vec shift_ = OF_STAT(CHANNEL_VALUES(BIAS, bias_of, walk.channels));
-#define LIMITED_GRAD(g, away) (away * factor_ + shift_ > low && away * factor_ + shift_ < high ? g : (vec)(0.0f))
+// Behind the other parameters of a kernel that reads grad; what a channel's results were scaled by, 0 in padding, also
+// where eps is; grad behind the function.
+#if SLOPED
+static inline float slope_of_(const float x0, const float x1) {
+    SLOPE_TEXT
+    return SLOPE_VALUE;
+}
+#if VECTOR == 1
+#define SLOPE(y, g) slope_of_(y, g)
+#elif VECTOR == 2
+static inline vec SLOPE(const vec y, const vec g) { return (vec)(slope_of_(y.s0, g.s0), slope_of_(y.s1, g.s1)); }
 #else
-#define LIMITS_OF_KERNEL
-#define LIMITS_BEGIN
-#define LIMITED_GRAD(g, away) (g)
+static inline vec SLOPE(const vec y, const vec g) {
+    return (vec)(slope_of_(y.s0, g.s0), slope_of_(y.s1, g.s1), slope_of_(y.s2, g.s2), slope_of_(y.s3, g.s3));
+}
+#endif
+#define SLOPE_OF_KERNEL                                                                                     \
+    , __global const STORAGE_T(VAR)* restrict var_of, __global const STORAGE_T(WEIGHT)* restrict weight_of, \
+        __global const STORAGE_T(BIAS)* restrict bias_of, const float eps_of
+#define SLOPE_BEGIN                                                                                   \
+    const stat weights_ = CHANNEL_VALUES(WEIGHT, weight_of, walk.channels);                           \
+    const vec factor_ = OF_STAT(                                                                      \
+        (weights_ == 0.0f ? (stat)(0.0f)                                                              \
+                          : weights_ * INVERSE_OF(CHANNEL_VALUES(VAR, var_of, walk.channels), eps_of))); \
+    const vec shift_ = OF_STAT(CHANNEL_VALUES(BIAS, bias_of, walk.channels));
+#define GRAD_BEHIND(g, away) SLOPE(away* factor_ + shift_, g)
+#else
+#define SLOPE_OF_KERNEL
+#define SLOPE_BEGIN
+#define GRAD_BEHIND(g, away) (g)
 #endif
 
 // The work-item's sums of grad and of grad * (src - mean) over its rows of a part.
@@ -65,7 +87,7 @@
     vec sums = (vec)(0.0f), products = (vec)(0.0f);                \
     EACH_ROW(at) {                                                 \
         const vec away = LOAD_VEC(SRC, src, at) - mean;            \
-        const vec g = LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away); \
+        const vec g = GRAD_BEHIND(LOAD_VEC(GRAD, grad, at), away); \
         sums += g;                                                 \
         products += g * away;                                      \
     }                                                              \
@@ -74,10 +96,10 @@
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
                                __global const STORAGE_T(MEAN)* restrict mean_in, __global float* restrict stats,
-                               const channel_walk walk LIMITS_OF_KERNEL) {
+                               const channel_walk walk SLOPE_OF_KERNEL) {
     const int part = (int)get_group_id(1);
     CHANNEL_BEGIN(part)
-    LIMITS_BEGIN
+    SLOPE_BEGIN
     const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
     SUMS_OF_ROWS
     SUM_OF_LANES(stat)
@@ -130,19 +152,19 @@ void batch_norm_backward_join(__global const float* restrict stats, __global flo
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_backward(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
                          __global STORAGE_T(DST)* restrict dst, __global const float* restrict factors,
-                         const channel_walk walk LIMITS_OF_KERNEL) {
+                         const channel_walk walk SLOPE_OF_KERNEL) {
     // From the last part on: what the first launch read last may still be in a cache.
     const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
     CHANNEL_BEGIN(part)
     if (!live) return;
-    LIMITS_BEGIN
+    SLOPE_BEGIN
     const idx_t all = (idx_t)walk.blocks * walk.width;
     const vec mean = OF_STAT(LOAD_STATS(factors, channel)), scale = OF_STAT(LOAD_STATS(factors, all + channel));
     const vec of_grad = OF_STAT(LOAD_STATS(factors, 2 * all + channel));
     const vec of_product = OF_STAT(LOAD_STATS(factors, 3 * all + channel));
     EACH_ROW(at) {
         const vec away = LOAD_VEC(SRC, src, at) - mean;
-        const vec y = scale * (LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);
+        const vec y = scale * (GRAD_BEHIND(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);
         STORE_VEC(DST, dst, at, y);
     }
 }
@@ -171,7 +193,7 @@ void batch_norm_backward(__global const STORAGE_T(SRC)* restrict src, __global c
     const vec of_product = OF_STAT((product * inverse * inverse / count));                                      \
     EACH_ROW(at) {                                                                                              \
         const vec away = LOAD_VEC(SRC, src, at) - mean;                                                         \
-        const vec y = scale * (LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);     \
+        const vec y = scale * (GRAD_BEHIND(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);     \
         STORE_VEC(DST, dst, at, y);                                                                             \
     }
 
@@ -182,7 +204,7 @@ void batch_norm_backward_joined(__global const STORAGE_T(SRC)* restrict src, __g
                                 __global const STORAGE_T(WEIGHT)* restrict weight,
                                 __global STORAGE_T(DST)* restrict dst, __global STORAGE_T(DWEIGHT)* restrict dweight,
                                 __global STORAGE_T(DBIAS)* restrict dbias, const channel_walk walk,
-                                const float eps LIMITS_OF_KERNEL) {
+                                const float eps SLOPE_OF_KERNEL) {
     const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
     CHANNEL_BEGIN(part)
     const idx_t all = (idx_t)walk.blocks * walk.width;
@@ -194,7 +216,7 @@ void batch_norm_backward_joined(__global const STORAGE_T(SRC)* restrict src, __g
     SUM_OF_LANES(stat)
     SHARE_SUMS
     if (!live) return;
-    LIMITS_BEGIN
+    SLOPE_BEGIN
     const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
     GRADIENTS
 }
@@ -206,10 +228,10 @@ void batch_norm_backward_whole(__global const STORAGE_T(SRC)* restrict src, __gl
                                __global const STORAGE_T(WEIGHT)* restrict weight,
                                __global STORAGE_T(DST)* restrict dst, __global STORAGE_T(DWEIGHT)* restrict dweight,
                                __global STORAGE_T(DBIAS)* restrict dbias, const channel_walk walk,
-                               const float eps LIMITS_OF_KERNEL) {
+                               const float eps SLOPE_OF_KERNEL) {
     const int part = 0;
     CHANNEL_BEGIN(part)
-    LIMITS_BEGIN
+    SLOPE_BEGIN
     const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
     SUMS_OF_ROWS
     SUM_OF_LANES(stat)

@@ -110,8 +110,23 @@ def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: 
     return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
-@torch.library.custom_op("pylayout::batch_norm_limits_backward", mutates_args=())
-def batch_norm_limits_backward(
+# The gradients of functions behind batch norms, by the names of the library's ops: of the gradient by the result, the
+# argument, and the function's numbers.
+_SLOPES: dict[str, Callable[..., torch.Tensor]] = {
+    "relu": lambda grad, y: aten.threshold_backward(grad, y, 0),
+    "relu6": lambda grad, y: aten.hardtanh_backward(grad, y, 0, 6),
+    "clip": aten.hardtanh_backward,
+    "silu": aten.silu_backward,
+    "hardswish": aten.hardswish_backward,
+    "mish": aten.mish_backward,
+    "gelu_erf": aten.gelu_backward,
+    "gelu_tanh": lambda grad, y: aten.gelu_backward(grad, y, approximate="tanh"),
+    "leaky_relu": lambda grad, y, slope: aten.leaky_relu_backward(grad, y, slope, False),
+}
+
+
+@torch.library.custom_op("pylayout::batch_norm_activation_backward", mutates_args=())
+def batch_norm_activation_backward(
     grad: torch.Tensor,
     x: torch.Tensor,
     weight: torch.Tensor | None,
@@ -119,29 +134,34 @@ def batch_norm_limits_backward(
     mean: torch.Tensor,
     inverse: torch.Tensor,
     eps: float,
-    low: float,
-    high: float,
+    activation: str,
+    numbers: Sequence[float],
 ) -> Three:
-    """Of a batch norm of training and of a relu or clip behind it, by the gradient of that one's result."""
+    """Of a batch norm of training and of a function behind it, by the gradient of that one's result."""
     scale = x.new_ones(x.shape[1]) if weight is None else weight
     along = [1, -1, *[1] * (x.ndim - 2)]
     y = (x - mean.view(along)) * (inverse * scale).view(along)
     y = y if bias is None else y + bias.view(along)
-    kept = torch.where((y > low) & (y < high), grad, 0)
-    made: Three = aten.native_batch_norm_backward(kept, x, scale, None, None, mean, inverse, True, eps, [True] * 3)
+    before = _SLOPES[activation](grad, y.to(grad.dtype), *numbers)
+    made: Three = aten.native_batch_norm_backward(before, x, scale, None, None, mean, inverse, True, eps, [True] * 3)
     return made
 
 
-@batch_norm_limits_backward.register_fake
+@batch_norm_activation_backward.register_fake
 def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, *_: Any) -> Three:
     like = x if weight is None else weight
     return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
-# Not written as smaller ops when they are traced: norms and rectifiers, so that they are found here; parts of tensors,
-# whose gradients are zeros around them, so that plans join those of one tensor (pass join_parts).
+# Not written as smaller ops when they are traced: norms and functions behind them, so that they are found here; parts
+# of tensors, whose gradients are zeros around them, so that plans join those of one tensor (pass join_parts).
 KEPT = (
     aten.threshold_backward.default,
+    aten.silu_backward.default,
+    aten.hardswish_backward.default,
+    aten.mish_backward.default,
+    aten.gelu_backward.default,
+    aten.leaky_relu_backward.default,
     aten.native_layer_norm_backward.default,
     aten.native_group_norm_backward.default,
     aten.slice_backward.default,
@@ -170,6 +190,13 @@ def _unaliased(node: Any) -> Any:
     return node
 
 
+def _uncopied(node: Any) -> Any:
+    """Of what is done in place the argument is kept as a copy."""
+    while isinstance(node, Node) and node.target is aten.clone.default:
+        node = node.args[0]
+    return node
+
+
 def _result_of(node: Any, forward: Any, number: int) -> Node | None:
     """The call of that op whose result of that number the node is; None where it is none."""
     node = _unaliased(node)
@@ -194,8 +221,7 @@ def _group_norm(node: Node) -> Gradient | None:
 def _hardtanh(node: Node) -> Gradient | None:
     """Read of the result, which the next op reads anyway: it is at a limit where what it was made of is."""
     grad, x, *limits = node.args
-    while isinstance(x, Node) and x.target is aten.clone.default:  # of what is done in place the argument is kept so
-        x = x.args[0]
+    x = _uncopied(x)
     users = x.users if isinstance(x, Node) else ()
     made = (user for user in users if user.target is aten.hardtanh.default)
     result = next((user for user in made if _limits(user)[1:] == tuple(limits)), None)
@@ -210,10 +236,52 @@ def _limits(node: Node) -> tuple[Any, Any, Any]:
     return node.args[0], low, high
 
 
-def _batch_norm(node: Node) -> Gradient | None:
-    """Without running statistics, which it does not read in training; with the gradient of a relu or clip behind it.
+Behind = tuple[Any, Any, str, tuple[float, ...]]  # the gradient by a function's result, its argument, name and numbers
 
-    That gradient is read by nothing else; the norm tells by what it is given which results were limited.
+
+def _rectifier(node: Node) -> Behind | None:
+    """A relu or clip whose gradient reads the result."""
+    of_result, result, *limits = node.args
+    result = _unaliased(result)
+    if not isinstance(result, Node) or result.target not in (aten.relu.default, aten.hardtanh.default):
+        return None
+    y, low, high = _limits(result)
+    if (*limits, math.inf)[:2] != (low, high):
+        return None
+    named: dict[Any, tuple[str, tuple[float, ...]]] = {(0.0, math.inf): ("relu", ()), (0.0, 6.0): ("relu6", ())}
+    return of_result, y, *named.get((low, high), ("clip", (low, high)))
+
+
+def _by_argument(name: str) -> Callable[[Node], Behind]:
+    return lambda node: (node.args[0], node.args[1], name, ())
+
+
+def _gelu(node: Node) -> Behind:
+    name = "gelu_tanh" if node.kwargs.get("approximate") == "tanh" else "gelu_erf"
+    return node.args[0], node.args[1], name, ()
+
+
+def _leaky_relu(node: Node) -> Behind | None:
+    of_result, y, slope, by_result = node.args
+    return None if by_result else (of_result, y, "leaky_relu", (slope,))  # type: ignore[return-value]
+
+
+# By the gradient of a function: what it is of.
+_FUNCTIONS: dict[Any, Callable[[Node], Behind | None]] = {
+    aten.hardtanh_backward.default: _rectifier,
+    aten.threshold_backward.default: _rectifier,
+    aten.silu_backward.default: _by_argument("silu"),
+    aten.hardswish_backward.default: _by_argument("hardswish"),
+    aten.mish_backward.default: _by_argument("mish"),
+    aten.gelu_backward.default: _gelu,
+    aten.leaky_relu_backward.default: _leaky_relu,
+}
+
+
+def _batch_norm(node: Node) -> Gradient | None:
+    """Without running statistics, which it does not read in training; with the gradient of a function behind it.
+
+    That gradient is read by nothing else; the norm computes the function's argument again from what it is given.
     """
     grad, x, weight, _, _, mean, inverse, train, eps, mask = node.args
     if train is not True:
@@ -222,35 +290,19 @@ def _batch_norm(node: Node) -> Gradient | None:
     norm = next(filter(None, (_result_of(mean, forward, 1) for forward in _BATCH_NORMS)), None)
     if norm is None or norm.args[0] is not x or norm.args[1] is not weight:
         return plain
-    if not isinstance(grad, Node) or len(grad.users) != 1 or grad.target not in _RECTIFIERS:
+    if not isinstance(grad, Node) or len(grad.users) != 1 or grad.target not in _FUNCTIONS:
         return plain
-    of_rectifier, result, *_ = grad.args
-    result = _unaliased(result)
-    if not isinstance(result, Node) or result.target not in (aten.relu.default, aten.hardtanh.default):
+    behind = _FUNCTIONS[grad.target](grad)
+    if behind is None:
         return plain
-    y, low, high = _limits(result)
-    if _RECTIFIERS[grad.target](grad) != (low, high) or _result_of(y, norm.target, 0) is not norm:
+    of_result, y, name, numbers = behind
+    if _result_of(_uncopied(y), norm.target, 0) is not norm:
         return plain
-    return own.batch_norm_limits_backward.default, (
-        of_rectifier,
-        x,
-        weight,
-        norm.args[2],
-        mean,
-        inverse,
-        eps,
-        low,
-        high,
-    )
+    gradient = own.batch_norm_activation_backward.default
+    return gradient, (of_result, x, weight, norm.args[2], mean, inverse, eps, name, [*map(float, numbers)])
 
 
 _BATCH_NORMS = (aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.no_stats)
-
-# Gradients of rectifiers that are read off a result, and between which values they pass it on.
-_RECTIFIERS: dict[Any, Callable[[Node], tuple[Any, Any]]] = {
-    aten.hardtanh_backward.default: lambda node: (node.args[2], node.args[3]),
-    aten.threshold_backward.default: lambda node: (node.args[2], math.inf),
-}
 
 _REPLACED: dict[Any, Callable[[Node], Gradient | None]] = {
     aten.max_pool2d_with_indices_backward.default: lambda node: _max_pool(node, 2),

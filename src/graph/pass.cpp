@@ -67,7 +67,7 @@ std::vector<Pass> device_passes(Device* device, PackedConstants* constants) {
   if (!device || device->traits().gpu) {
     list.push_back(passes::expand_attention_backward(device));
     list.push_back(passes::fuse_squeeze_excite());
-    list.push_back(passes::fuse_norm_limits());
+    list.push_back(passes::fuse_norm_slope());
   }
   return list;
 }

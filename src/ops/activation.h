@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/op.h"
+#include "ops/pointwise.h"
 
 namespace pl {
 
@@ -51,6 +52,7 @@ ElementExpression expression_of(std::string_view function, double alpha, double 
 // that have no derivative.  slope_by_result: x0 is its result; empty where that does not tell the derivative.
 std::string slope_by_argument(std::string_view function);
 std::string slope_by_result(std::string_view function, double alpha);
+pointwise::Program slope_of(const PostOp& function);  // slope_by_argument as a program of x0 and x1
 
 // The op that computes a unary function, and its attributes.
 struct UnaryCall {

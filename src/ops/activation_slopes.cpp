@@ -76,6 +76,10 @@ std::string slope_by_argument(std::string_view function) {
   return it == slopes().end() ? "" : it->second.by_argument;
 }
 
+pointwise::Program slope_of(const PostOp& function) {
+  return pointwise::parse(function.name, slope_by_argument(function.name), "", 2, 2, pointwise::Arithmetic::f32);
+}
+
 std::string slope_by_result(std::string_view function, double alpha) {
   const auto it = slopes().find(function);
   return it == slopes().end() || (it->second.rising_only && !(alpha >= 0)) ? "" : it->second.by_result;

@@ -14,12 +14,6 @@ void check_channels(const Op& op, int input) { check_shape(op, input, {op.in(0).
 
 // ---- batch norm ----
 
-void check_limits(const Op& op) {
-  const Limits limits = Limits::of(op);
-  check(op, limits.low <= limits.high, Code::invalid_argument, "low is ", limits.low, ", expected at most ",
-        limits.high, " (high)");
-}
-
 void infer_training(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
   const Dims& x = op.in(0).shape;
@@ -75,10 +69,10 @@ void infer_batch(Op& op) {
   check_shape(op, 1, op.in(0).shape, "x.shape");
   for (int i : {2, 3, 4}) check_channels(op, i);
   check_eps(op);
-  check_limits(op);
   if (op.has(5)) check_channels(op, 5);
-  check(op, op.has(5) || !Limits::of(op), Code::invalid_argument,
-        "bias is None, expected (c): with low or high it tells which results were limited");
+  const std::optional<PostOp> function = activation_of(op);
+  check(op, op.has(5) || !function, Code::invalid_argument, "bias is None, expected (c): activation is ",
+        function ? function->str() : "", ", whose slope is taken at h * weight + bias");
   add_output(op);
   for (int k = 0; k < 2; ++k) add_output(op, {op.in(0).shape[1]});
 }
@@ -90,7 +84,7 @@ Schema batch_norm_backward() {
       "With h = (x - mean) / sqrt(variance + eps), and means over images and positions of a channel:\n"
       "dx = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h)), dweight = sum(grad * h), "
       "dbias = sum(grad)\n"
-      "with grad 0 where h * weight + bias does not lie between low and high.\n\n"
+      "with grad times the slope of activation at h * weight + bias in the place of grad.\n\n"
       "Returns dx, of the shape and dtype of x, dweight and dbias, (c), in the dtype of weight; sums are kept in at "
       "least f32.\n\n"
       "Source: the derivative of the formula.");
@@ -104,13 +98,14 @@ Schema batch_norm_backward() {
       .of({DType::f32})
       .tensor("weight", "(c), f32 or of the dtype of x")
       .like_or("x", {DType::f32})
-      .optional("bias", "(c), f32 or of the dtype of x; needed with low or high")
+      .optional("bias", "(c), f32 or of the dtype of x; needed with activation")
       .like_or("x", {DType::f32})
       .attribute(attr::eps, 1e-5, "as for batch_norm_training")
-      .attribute(attr::inverted, false, "variance is given as 1 / sqrt(variance + eps), as PyTorch keeps it")
-      .attribute(attr::low, None{}, "as for batch_norm_training")
-      .attribute(attr::high, None{}, "as for batch_norm_training")
-      .result(Result("dx").like("x").shaped("x"))
+      .attribute(attr::inverted, false, "variance is given as 1 / sqrt(variance + eps), as PyTorch keeps it");
+  take_activation(schema,
+                  "the function that batch_norm_training applied to its result, the name of a unary op; gelu is "
+                  "gelu_erf; None: none");
+  schema.result(Result("dx").like("x").shaped("x"))
       .result(Result("dweight").like("weight"))
       .result(Result("dbias").like("weight"));
   schema.infer = infer_batch;

@@ -13,20 +13,11 @@ void check_eps(const Op& op) {
   check(op, eps >= 0, Code::invalid_argument, "eps is ", eps, ", expected at least 0");
 }
 
-Limits Limits::of(const Op& op) {
-  return {op.attributes.find(attr::low).value_or(-kInfinity), op.attributes.find(attr::high).value_or(kInfinity)};
-}
-
 std::optional<Limits> Limits::of(const PostOp& function) {
   if (function.name == "relu") return Limits{0, kInfinity};
   if (function.name == "relu6") return Limits{0, 6};
   if (function.name == "clip" && function.alpha() <= function.beta()) return Limits{function.alpha(), function.beta()};
   return std::nullopt;
-}
-
-void Limits::set(Attributes& attributes) const {
-  if (std::isfinite(low)) attributes.set(attr::low, low);
-  if (std::isfinite(high)) attributes.set(attr::high, high);
 }
 
 Dims checked_normalized_shape(const Op& op) {

@@ -1,7 +1,6 @@
 // What normalisations and their gradients check alike.
 #pragma once
 
-#include <cmath>
 #include <optional>
 
 #include "ops/op.h"
@@ -14,15 +13,12 @@ void check_eps(const Op& op);
 // The attribute `normalized_shape`, which must be the last sizes of input 0.
 Dims checked_normalized_shape(const Op& op);
 
-// Between which a result lies: the attributes `low` and `high` of a norm's gradient, infinite where they are None.
+// Between which values relu, relu6 or clip leaves its argument as it is; nothing for other functions, and where none lies
+// between.
 struct Limits {
   double low, high;
 
-  static Limits of(const Op& op);
-  // Those of relu, relu6 and clip; nothing for other functions, and where none lies between.
   static std::optional<Limits> of(const PostOp& function);
-  void set(Attributes& attributes) const;
-  explicit operator bool() const { return std::isfinite(low) || std::isfinite(high); }  // whether results are limited
 };
 
 }  // namespace pl

@@ -77,19 +77,7 @@ PostOps list_of_short_forms(const Op& op) {
   PostOps list;
   for (const PostOp& operand : op.schema->post_ops.operands)
     if (operand.kind == PostOp::Kind::add && op.has(operand_of(*op.schema, operand))) list.push_back(operand);
-  check_not_nan(op, attr::activation_alpha);
-  check_not_nan(op, attr::activation_beta);
-  if (const std::string* name = op.attributes.find(attr::activation)) {
-    const UnaryFunction* function = find_unary_function(*name);
-    check(op, function != nullptr, Code::internal, "activation ", *name, " is not listed");
-    PostOp step = PostOp::function(*name);
-    if (function->alpha_key)
-      step.parameters.push_back(op.attributes.find(attr::activation_alpha).value_or(function->alpha));
-    if (function->beta_key)
-      step.parameters.push_back(op.attributes.find(attr::activation_beta).value_or(function->beta));
-    complete_function(op, step, "activation");
-    list.push_back(step);
-  }
+  if (const std::optional<PostOp> step = activation_of(op)) list.push_back(*step);
   const auto low = op.attributes.find(attr::low), high = op.attributes.find(attr::high);
   if (low || high) {
     PostOp step = PostOp::function("clip", {low.value_or(-kInfinity), high.value_or(kInfinity)});
@@ -123,20 +111,38 @@ std::string with_words(const std::string& text, const std::string& x, const std:
   return result;
 }
 
+std::vector<std::string> activation_choices() {
+  std::vector<std::string> choices = {"gelu"};
+  for (const UnaryFunction& function : unary_functions())
+    if (is_applied(function)) choices.push_back(function.name);
+  return choices;
+}
+
+Schema& add_activation_parameters(Schema& schema) {
+  return schema
+      .attribute(attr::activation_alpha, None{},
+                 "first parameter of the activation (slope of leaky_relu, alpha of elu, minimum of clip, beta of "
+                 "softplus); None: the default of that op")
+      .attribute(attr::activation_beta, None{},
+                 "second parameter of the activation (maximum of clip, threshold of softplus); None: the default of "
+                 "that op");
+}
+
 }  // namespace
+
+Schema& take_activation(Schema& schema, std::string about) {
+  return add_activation_parameters(schema.attribute(attr::activation, None{}, std::move(about), activation_choices()));
+}
 
 Schema& take_post_ops(Schema& schema, const std::vector<PostOp>& operands, const std::string& like) {
   schema.post_ops.taken = true;
   schema.post_ops.operands = operands;
-  std::vector<std::string> choices = {"gelu"};
-  for (const UnaryFunction& function : unary_functions())
-    if (is_applied(function)) choices.push_back(function.name);
   schema.attribute(attr::activation, None{},
                    operands.empty() ? "short for post_ops: a function applied to the result, the name of a unary op; "
                                       "gelu is gelu_erf"
                                     : "short for post_ops: a function applied to the result after what is added, the "
                                       "name of a unary op; gelu is gelu_erf",
-                   std::move(choices));
+                   activation_choices());
   const auto input = std::find_if(schema.parameters.begin(), schema.parameters.end(),
                                   [&](const Parameter& parameter) { return parameter.name == like; });
   const Batch batch = operands.empty() || input->batch == Batch::never ? Batch::never : Batch::always;
@@ -148,21 +154,29 @@ Schema& take_post_ops(Schema& schema, const std::vector<PostOp>& operands, const
                       : "the shape of the result, which is multiplied by it where post_ops say")
         .like(like)
         .batched(batch);
-  schema
-      .attribute(attr::activation_alpha, None{},
-                 "first parameter of the activation (slope of leaky_relu, alpha of elu, minimum of clip, beta of "
-                 "softplus); None: the default of that op")
-      .attribute(attr::activation_beta, None{},
-                 "second parameter of the activation (maximum of clip, threshold of softplus); None: the default of "
-                 "that op")
-      .attribute(
-          attr::post_ops, None{},
-          concat("what is done to the result, step by step: \"", operands.empty() ? "" : operands[0].str() + ", ",
-                 "clip(-1, 1), scale(0.5)\", or a list of such steps.  A step is ",
-                 operands.empty() ? "" : text_of_operands(schema) + ", ",
-                 "scale(number) or a unary op with its parameters.  None: ",
-                 operands.empty() ? "what activation says" : "what is added, then the activation"));
+  add_activation_parameters(schema).attribute(
+      attr::post_ops, None{},
+      concat("what is done to the result, step by step: \"", operands.empty() ? "" : operands[0].str() + ", ",
+             "clip(-1, 1), scale(0.5)\", or a list of such steps.  A step is ",
+             operands.empty() ? "" : text_of_operands(schema) + ", ",
+             "scale(number) or a unary op with its parameters.  None: ",
+             operands.empty() ? "what activation says" : "what is added, then the activation"));
   return schema;
+}
+
+std::optional<PostOp> activation_of(const Op& op) {
+  check_not_nan(op, attr::activation_alpha);
+  check_not_nan(op, attr::activation_beta);
+  const std::string* name = op.attributes.find(attr::activation);
+  if (!name) return std::nullopt;
+  const UnaryFunction* function = find_unary_function(*name);
+  check(op, function != nullptr, Code::internal, "activation ", *name, " is not listed");
+  PostOp step = PostOp::function(*name);
+  if (function->alpha_key)
+    step.parameters.push_back(op.attributes.find(attr::activation_alpha).value_or(function->alpha));
+  if (function->beta_key) step.parameters.push_back(op.attributes.find(attr::activation_beta).value_or(function->beta));
+  complete_function(op, step, "activation");
+  return step;
 }
 
 void complete_post_ops(Op& op) {

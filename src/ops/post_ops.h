@@ -21,9 +21,13 @@ namespace pl {
 // Adds the parameters `activation`, the operands, `activation_alpha`, `activation_beta` and `post_ops`.  The operands
 // have the dtype of `like`, an input, and are batched where that is.
 Schema& take_post_ops(Schema& schema, const std::vector<PostOp>& operands = {}, const std::string& like = "");
+// The same of a gradient that needs to know which function was applied: `activation`, and its parameters.
+Schema& take_activation(Schema& schema, std::string about);
 
 // Before infer: makes `post_ops` of the op complete from what was given, in place of the short forms.
 void complete_post_ops(Op& op);
+// The function that `activation` and its parameters name, with all parameters; nothing where it is None.
+std::optional<PostOp> activation_of(const Op& op);
 // After infer: the shapes of the operands.
 void check_operands(const Op& op);
 

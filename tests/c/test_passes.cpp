@@ -529,7 +529,7 @@ TEST("expand_attention_backward") {
         repeated + repeated + "matmul pointwise pointwise cumsum cumsum pointwise softmax " + gradients);
 }
 
-TEST("fuse_norm_limits") {
+TEST("fuse_norm_slope") {
   const auto check = [](const std::string& rectifier, const std::string& attributes, const std::string& slope,
                         bool by_result, const std::string& ops, bool read_again = false) {
     Builder b;
@@ -543,7 +543,7 @@ TEST("fuse_norm_limits") {
     Graph before = b.finish(made);
     passes::fuse_post_ops().run(before, context());  // it comes first
     before.tidy();
-    expect_pass(passes::fuse_norm_limits(), before, ops);
+    expect_pass(passes::fuse_norm_slope(), before, ops);
   };
   const auto fused = [](const std::string& rectifier) {
     return "batch_norm_training+" + rectifier + " batch_norm_backward";
@@ -553,6 +553,8 @@ TEST("fuse_norm_limits") {
   };
   const std::string relu = "y0 = where(x0 > 0, x1, 0)\" scalars=[0.0,0.0]";
   const std::string clip = "y0 = where(x0 >= s0 && x0 <= s1, x1, 0)\" scalars=[-0.5,0.75]";
+  const std::string silu = "t = sigmoid(x0); y0 = x1 * t * (1 + x0 * (1 - t))\" scalars=[0.0,0.0]";
+  const std::string leaky = "y0 = where(x0 > 0, x1, s0 * x1)\" scalars=[0.25,0.0]";
   check("relu", "", relu, true, fused("relu"));
   check("relu", "", relu, false, fused("relu"));
   check("relu6", "", "y0 = where(x0 > 0 && x0 < 6, x1, 0)\" scalars=[0.0,0.0]", true, fused("relu6"));
@@ -560,6 +562,12 @@ TEST("fuse_norm_limits") {
   check("clip", "min=-0.5 max=0.5", clip, false, left(" clip"));
   check("relu", "", clip, true, left("+relu"));
   check("tanh", "", relu, true, left("+tanh"));
+  check("tanh", "", "y0 = x1 * (1 - x0 * x0)\" scalars=[0.0,0.0]", true, fused("tanh"));
+  check("silu", "", silu, false, fused("silu"));
+  check("silu", "", silu, true, left("+silu"));  // the slope is that of the argument
+  check("silu", "", silu, false, left(" silu") + " add", true);
+  check("leaky_relu", "negative_slope=0.25", leaky, true, fused("leaky_relu"));
+  check("leaky_relu", "negative_slope=0.5", leaky, true, left("+leaky_relu"));
   check("relu", "", relu, true, left(" relu") + " add", true);
 }
 

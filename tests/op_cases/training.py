@@ -187,8 +187,11 @@ def batch_norm_gradients(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) ->
     inverse = variance if a.get("inverted") else (variance + a.get("eps", 1e-5)).rsqrt()
     h = (x - mean.reshape(column)) * inverse.reshape(column)
     if len(t) > 5:
-        y = h * weight.reshape(column) + t[5].reshape(column)
-        grad = grad * ((y > a.get("low", -math.inf)) & (y < a.get("high", math.inf)))
+        y = (h * weight.reshape(column) + t[5].reshape(column)).detach().requires_grad_()
+        with torch.enable_grad():
+            numbers = ", ".join(str(a[name]) for name in ("activation_alpha", "activation_beta") if name in a)
+            made = post_ops(f, y, f"{a['activation']}({numbers})", [])
+        (grad,) = torch.autograd.grad(made, y, grad)
     centred = grad - grad.mean(dims, keepdim=True) - h * (grad * h).mean(dims, keepdim=True)
     return [(weight * inverse).reshape(column) * centred, (grad * h).sum(dims), grad.sum(dims)]
 
@@ -230,9 +233,16 @@ _GATED = "multiply(gate), tanh, add(residual), relu"
 for _shape in (X4, _PLACES):
     _c = _shape[1:2]
     add("batch_norm_training", normal(_shape, _c, _c, _shape, _shape), batch_norm_of, post_ops=_GATED, name=f"{_shape}")
-add("batch_norm_backward", with_statistics(X4, biased=True), batch_norm_gradients, low=0.0)
-add("batch_norm_backward", with_statistics(X4, True, True), batch_norm_gradients, low=0.0, inverted=True)
-add("batch_norm_backward", with_statistics((4, 32, 6, 5), biased=True), batch_norm_gradients, low=-0.5, high=1.0)
+for _activation in ("relu", "relu6", "silu", "hardswish", "sigmoid", "mish", "gelu"):
+    add("batch_norm_backward", with_statistics(X4, biased=True), batch_norm_gradients, activation=_activation)
+add("batch_norm_backward", with_statistics((8, 7), biased=True), batch_norm_gradients, activation="silu")
+add("batch_norm_backward", with_statistics(X4, True, True), batch_norm_gradients, activation="relu", inverted=True)
+for _activation, _alpha, _beta in (("clip", -0.5, 1.0), ("leaky_relu", 0.2, None), ("elu", None, None)):
+    _given = {"activation_alpha": _alpha, "activation_beta": _beta}
+    add(
+        "batch_norm_backward", with_statistics(_PLACES, biased=True), batch_norm_gradients, activation=_activation,
+        **{name: number for name, number in _given.items() if number is not None},
+    )  # fmt: skip
 
 
 def layer_norm_gradients(centred: bool):

@@ -79,7 +79,7 @@ def test_the_same_with_batches_of_any_size(layout):
     assert len(pylayout.torch.report().graphs) == 2
 
 
-@pytest.mark.parametrize("missing", ["pylayout.batch_norm_limits_backward.default", "convolution_backward.default"])
+@pytest.mark.parametrize("missing", ["pylayout.batch_norm_activation_backward.default", "convolution_backward.default"])
 def test_pytorch_reads_what_was_passed_as_it_expects_it(layout, missing, monkeypatch):
     """An op of backward that no plan has."""
     found = {name: each for name, each in registry.converters().items() if name != missing}

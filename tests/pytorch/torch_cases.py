@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -490,11 +489,19 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 4), r(1, 1, 5, 7), False, 0.3),
         (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), None, True, None),
     ],
-    "pylayout.batch_norm_limits_backward.default": [
-        (r(2, 8, 7, 6), IMAGE, r(8), r(8), r(8), p(8), 1e-5, 0.0, 6.0),
-        (r(2, 8, 7, 6), IMAGE, None, r(8), r(8), p(8), 1e-5, 0.0, math.inf),
-        (r(3, 5), r(3, 5), r(5), None, r(5), p(5), 1e-3, -0.5, 0.25),
+    "pylayout.batch_norm_activation_backward.default": [
+        (r(2, 8, 7, 6), IMAGE, r(8), r(8), r(8), p(8), 1e-5, "relu6", []),
+        (r(2, 8, 7, 6), IMAGE, None, r(8), r(8), p(8), 1e-5, "relu", []),
+        (r(3, 5), r(3, 5), r(5), None, r(5), p(5), 1e-3, "clip", [-0.5, 0.25]),
+        *(
+            (r(2, 8, 7, 6), IMAGE, r(8), r(8), r(8), p(8), 1e-5, name, [])
+            for name in ("silu", "mish", "gelu_erf", "gelu_tanh")
+        ),
+        (r(3, 5), r(3, 5), r(5), None, r(5), p(5), 1e-3, "leaky_relu", [0.2]),
     ],
+    **{f"{name}_backward.default": [(r(3, 7), r(3, 7))] for name in ("silu", "hardswish", "mish")},
+    "gelu_backward.default": [(r(3, 7), r(3, 7)), (r(3, 7), r(3, 7), {"approximate": "tanh"})],
+    "leaky_relu_backward.default": [(r(3, 7), r(3, 7), 0.2, False), (r(3, 7), r(3, 7), 0.2, True)],
     "pylayout.layer_norm_backward.default": [
         (r(2, 3, 8), r(2, 3, 8), [8], p(8), 1e-5),
         (r(4, 3, 8), r(4, 3, 8), [3, 8], None, 1e-3),

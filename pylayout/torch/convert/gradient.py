@@ -143,18 +143,18 @@ def batch_norm_backward(
     )
 
 
-@converter("pylayout.batch_norm_limits_backward.default")
-def batch_norm_limits_backward(
+@converter("pylayout.batch_norm_activation_backward.default")
+def batch_norm_activation_backward(
     call: Call, grad: Operand, x: Operand, weight: Any, bias: Any, mean: Operand, inverse: Operand, eps: float,
-    low: float, high: float,
+    activation: str, numbers: Sequence[float],
 ) -> Any:  # fmt: skip
     given, channels = x.dtype.name, x.shape[1]
     of_weight = given if weight is None else weight.dtype.name
     weight, bias = _of_channels(call, weight, 1.0, channels), _of_channels(call, bias, 0.0, channels)
     made = call.op(
         "batch_norm_backward", call.cast(x, "f32"), call.cast(grad, "f32"), call.cast(mean, "f32"),
-        _spread(call, inverse, eps), weight, bias, eps=float(eps), inverted=call.one_by_one, low=float(low),
-        high=float(high),
+        _spread(call, inverse, eps), weight, bias, eps=float(eps), inverted=call.one_by_one, activation=activation,
+        **dict(zip(("activation_alpha", "activation_beta"), numbers, strict=False)),
     )  # fmt: skip
     return tuple(call.cast(each, dtype) for each, dtype in zip(made, (given, of_weight, of_weight), strict=True))
 
@@ -167,6 +167,37 @@ def threshold_backward(call: Call, grad: Operand, x: Operand, threshold: float) 
 @converter("hardtanh_backward.default")
 def hardtanh_backward(call: Call, grad: Operand, x: Operand, min_val: float, max_val: float) -> Operand:
     return call.pointwise([grad, x], "x1 <= s0 || x1 >= s1 ? 0.0 : x0", [float(min_val), float(max_val)])
+
+
+def _slope(text: str) -> Callable[[Call, Operand, Operand], Operand]:
+    return lambda call, grad, x: call.pointwise([grad, x], text)
+
+
+# The gradient is x0, the function's argument x1.
+for _name, _text in {
+    "silu_backward.default": "x0 * sigmoid(x1) * (1 + x1 * (1 - sigmoid(x1)))",
+    "hardswish_backward.default": "x1 < -3 ? 0 : x1 <= 3 ? x0 * (x1 / 3 + 0.5) : x0",
+    "mish_backward.default": (
+        "x0 * (tanh(log1p(exp(min(x1, 30))))"
+        " + x1 * (1 - tanh(log1p(exp(min(x1, 30)))) * tanh(log1p(exp(min(x1, 30))))) * sigmoid(x1))"
+    ),
+}.items():
+    converter(_name, keeps=False)(_slope(_text))
+
+
+@converter("gelu_backward.default", keeps=False)
+def gelu_backward(call: Call, grad: Operand, x: Operand, approximate: str = "none") -> Operand:
+    if approximate == "tanh":
+        tangent = "tanh(0.7978845608028654 * (x1 + 0.044715 * x1 * x1 * x1))"
+        inner = f"x1 * (1 - {tangent} * {tangent}) * 0.7978845608028654 * (1 + 0.134145 * x1 * x1)"
+        return call.pointwise([grad, x], f"x0 * 0.5 * (1 + {tangent} + {inner})")
+    density = "exp(-0.5 * x1 * x1) * 0.3989422804014327"
+    return call.pointwise([grad, x], f"x0 * (0.5 * (1 + erf(x1 * 0.7071067811865476)) + x1 * {density})")
+
+
+@converter("leaky_relu_backward.default", keeps=False)
+def leaky_relu_backward(call: Call, grad: Operand, x: Operand, slope: float, by_result: bool) -> Operand:
+    return call.pointwise([grad, x], "x1 > 0 ? x0 : x0 * s0", [float(slope)])
 
 
 @converter("hardshrink_backward.default", "softshrink_backward.default")

@@ -14,7 +14,7 @@ Pass fuse_addend(Device* device);  // null: for its name alone
 Pass fuse_bias();
 Pass fuse_interleave();
 Pass fuse_longer_post_ops(Device* device);  // null: for its name alone
-Pass fuse_norm_limits();
+Pass fuse_norm_slope();
 Pass fuse_parameters();
 Pass fuse_pointwise(Device* device);  // null: for its name, and for a device without tables
 Pass fuse_post_ops();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/normalization.h"
+#include "ops/post_ops.h"
 #include "providers/onednn/candidates.h"
 
 namespace pl::onednn {
@@ -57,8 +58,7 @@ void list_training(const Op& op, CandidateList& out) {
 void list_backward(const Op& op, CandidateList& out) {
   if (!accept_norm_backward(op, out)) return;
   if (op.attributes[attr::inverted]) return out.refuse("onednn", op.schema->name + ": takes the variance itself");
-  if (Limits::of(op))
-    return refuse(op, out, "oneDNN's forward tells its gradient which results were limited in a form of its own");
+  if (activation_of(op)) return refuse(op, out, "oneDNN takes the gradient of the norm's own result");
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout);

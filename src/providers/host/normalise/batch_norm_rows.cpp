@@ -9,8 +9,10 @@
 #include <cmath>
 
 #include "ops/normalization.h"
+#include "ops/post_ops.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/slope.h"
 
 namespace pl::host {
 namespace {
@@ -32,7 +34,7 @@ PL_VECTORISED void scale_rows(const float* x, const float* means, const float* s
   for (int64_t r = 0; r < rows; ++r, x += channels, y += channels) PL_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) y[c] = (x[c] - means[c]) * scale[c] + bias[c];
 }
-// The gradient where the result was not limited, else 0.
+// The gradient where the result lies between limits, else 0.
 PL_VECTORISED void pass_rows(const float* x, const float* g, const float* means, const float* scale, const float* bias,
                              float low, float high, int64_t rows, int64_t channels, float* out) {
   for (int64_t r = 0; r < rows; ++r, x += channels, g += channels, out += channels) PL_INDEPENDENT
@@ -174,9 +176,19 @@ struct TrainingRowsBody : Rows {
 
 struct BackwardBody : Rows {
   bool inverted;
-  Limits limits;
+  std::optional<Limits> limits;  // of a function that has some: one loop
+  std::optional<Slope> slope;    // of another function
 
-  BackwardBody(const Op& op) : Rows(op), inverted(op.attributes[attr::inverted]), limits(Limits::of(op)) {}
+  BackwardBody(const Op& op) : Rows(op), inverted(op.attributes[attr::inverted]) {
+    const std::optional<PostOp> function = activation_of(op);
+    if (!function) return;
+    limits = Limits::of(*function);
+    if (!limits)
+      slope = Slope(*function);
+    else if (function->name == "clip")  // which passes on what is at a limit
+      limits = Limits{below(float(limits->low)), -below(-float(limits->high))};
+  }
+  static float below(float value) { return std::nextafter(value, -std::numeric_limits<float>::infinity()); }
   double inverse_of(float variance) const {
     return inverted ? double(variance) : 1 / std::sqrt(double(variance) + eps);
   }
@@ -186,17 +198,27 @@ struct BackwardBody : Rows {
     const size_t n = size_t(channels);
     const std::vector<float> means = parameter(arguments, 2), variances = parameter(arguments, 3),
                              weights = parameter(arguments, 4);
-    std::vector<float> factors, bias;  // of the results, where they were limited
-    if (limits) {
+    std::vector<float> factors, bias;  // of what the function was applied to
+    if (limits || slope) {
       bias = parameter(arguments, 5);
       for (size_t c = 0; c < n; ++c) factors.push_back(float(double(weights[c]) * inverse_of(variances[c])));
     }
     const auto gradients = [&](int64_t row, int64_t count, const float* values, std::vector<float>& space) {
       const float* g = read(grad, row, count, space);
-      if (!limits) return g;
-      space.resize(size_t(count * channels));
-      pass_rows(values, g, means.data(), factors.data(), bias.data(), float(limits.low), float(limits.high), count,
-                channels, space.data());
+      const size_t size = size_t(count * channels);
+      if (limits) {
+        space.resize(size);
+        pass_rows(values, g, means.data(), factors.data(), bias.data(), float(limits->low), float(limits->high), count,
+                  channels, space.data());
+      } else if (slope) {
+        thread_local std::vector<float> results;
+        results.resize(size);
+        space.resize(size);
+        scale_rows(values, means.data(), factors.data(), bias.data(), count, channels, results.data());
+        slope->run(results.data(), g, int64_t(size), space.data());
+      } else {
+        return g;
+      }
       return static_cast<const float*>(space.data());
     };
     std::vector<double> all(size_t(parts()) * 2 * n, 0.0);

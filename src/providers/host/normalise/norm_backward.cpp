@@ -2,10 +2,11 @@
 // have kernels of their own (batch_norm_rows.cpp).
 #include <cmath>
 
-#include "ops/normalization.h"
+#include "ops/post_ops.h"
 #include "providers/host/common/reference.h"
 #include "providers/host/normalise/batch_norm_rows.h"
 #include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/slope.h"
 
 namespace pl::host {
 namespace {
@@ -86,7 +87,7 @@ PL_HOST_KIND("batch_norm_training", list_training);
 struct BatchBody {
   TensorDesc x, parameter, statistic;
   double eps;
-  Limits limits;
+  std::optional<Slope> slope;
   bool inverted;
 
   void operator()(const KernelArguments& arguments) const {
@@ -95,7 +96,7 @@ struct BatchBody {
     const std::vector<double> mean = PlainDoubles::read(statistic, input(arguments, 2));
     const std::vector<double> variance = PlainDoubles::read(statistic, input(arguments, 3));
     const std::vector<double> weight = PlainDoubles::read(parameter, input(arguments, 4));
-    const std::vector<double> bias = limits ? PlainDoubles::read(parameter, input(arguments, 5)) : weight;
+    const std::vector<double> bias = slope ? PlainDoubles::read(parameter, input(arguments, 5)) : weight;
     const Extents extents(x);
     std::vector<double> of_weight(weight.size()), of_bias(weight.size());
     parallel_for(extents.channels, kBackwardNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
@@ -104,13 +105,17 @@ struct BatchBody {
         const double inverse = inverted ? variance[k] : 1 / std::sqrt(variance[k] + eps);
         const double count = double(extents.count());
         double sum = 0, products = 0;
-        if (limits)
+        if (slope) {
+          std::vector<float> y(static_cast<size_t>(extents.positions)), given(y.size());
           extents.each_image(c, [&](int64_t at) {
-            for (size_t i = size_t(at); i < size_t(at + extents.positions); ++i) {
-              const double y = (values[i] - mean[k]) * inverse * weight[k] + bias[k];
-              if (!(y > limits.low && y < limits.high)) grad[i] = 0;
+            for (size_t p = 0; p < y.size(); ++p) {
+              y[p] = float((values[size_t(at) + p] - mean[k]) * inverse * weight[k] + bias[k]);
+              given[p] = float(grad[size_t(at) + p]);
             }
+            slope->run(y.data(), given.data(), extents.positions, given.data());
+            std::copy(given.begin(), given.end(), grad.begin() + at);
           });
+        }
         extents.each_image(c, [&](int64_t at) {
           for (size_t i = size_t(at); i < size_t(at + extents.positions); ++i) {
             sum += grad[i];
@@ -134,9 +139,14 @@ struct BatchBody {
 
 void list_batch(const Op& op, CandidateList& out) {
   list_backward_rows(op, out);
+  const std::optional<PostOp> function = activation_of(op);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const BatchBody body{op.in(0).with_layout(layout), dense_plain(op.in(4)), dense_plain(op.in(2)),
-                         op.attributes[attr::eps],     Limits::of(op),        op.attributes[attr::inverted]};
+    const BatchBody body{op.in(0).with_layout(layout),
+                         dense_plain(op.in(4)),
+                         dense_plain(op.in(2)),
+                         op.attributes[attr::eps],
+                         function ? std::optional(Slope(*function)) : std::nullopt,
+                         op.attributes[attr::inverted]};
     std::vector<TensorDesc> inputs{body.x, body.x, body.statistic, body.statistic, body.parameter};
     if (op.inputs.size() > 5) inputs.push_back(op.has(5) ? body.parameter : TensorDesc());
     add_candidate(out, "batch_norm_backward", Quality::reference, inputs, {body.x, body.parameter, body.parameter},

@@ -1,7 +1,10 @@
 // batch_norm_training and batch_norm_backward (kernels/batch_norm/): sums of each channel in parts, what follows from
 // them, and what they scale.
+#include "ops/activation.h"
 #include "ops/normalization.h"
+#include "ops/post_ops.h"
 #include "providers/opencl/addressing/channel_parts.h"
+#include "providers/opencl/pointwise/pointwise_text.h"
 #include "providers/opencl/program/epilogue.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
@@ -15,7 +18,18 @@ constexpr double kLaunchMs = 0.003;  // what each launch beside the first one ad
 constexpr double kUnitsOfGroup = 3;  // what a work-group of whole channels reads, in shares of a unit's of all memory
 constexpr size_t kMostWhole = size_t(4) << 20;  // bytes
 
-void define_limits(KernelSource& source, const Limits& limits) { source.define("LIMITED", limits ? 1 : 0); }
+// The function's slope, as the kernels' text of x0, its argument, and x1.
+void define_slope(KernelSource& source, const PostOp& function) {
+  const CodeText text =
+      code_text(slope_of(function).elements, pointwise::Arithmetic::f32, "t", [&](const pointwise::Node& node) {
+        if (node.function == pointwise::Function::scalar)
+          return float_literal(node.index == 0 ? function.alpha() : function.beta());
+        return concat("x", node.index);
+      });
+  std::string statements = text.statements;
+  std::replace(statements.begin(), statements.end(), '\n', ' ');
+  source.define("SLOPED", 1).define("SLOPE_TEXT", statements).define("SLOPE_VALUE", text.results[0]);
+}
 
 std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
   const cl_float eps = cl_float(op.attributes[attr::eps]);
@@ -48,41 +62,47 @@ std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, con
 }
 
 std::unique_ptr<Kernel> prepare_batch_norm_backward(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
-  const Limits limits = Limits::of(op);
+  const std::optional<PostOp> function = activation_of(op);
   const cl_float eps = cl_float(op.attributes[attr::eps]);
   KernelSource source("batch_norm/batch_norm_backward.cl");
   const char* const names[] = {"SRC_DTYPE", "GRAD_DTYPE", "MEAN_DTYPE", "VAR_DTYPE", "WEIGHT_DTYPE", "BIAS_DTYPE"};
-  for (int i = 0; i < (limits ? 6 : 5); ++i) source.define(names[i], name_of(op.in(i).dtype));
+  for (int i = 0; i < (function ? 6 : 5); ++i) source.define(names[i], name_of(op.in(i).dtype));
   const char* const results[] = {"DST_DTYPE", "DWEIGHT_DTYPE", "DBIAS_DTYPE"};
   for (int i = 0; i < 3; ++i) source.define(results[i], name_of(op.out(i).dtype));
   source.define("INVERTED", op.attributes[attr::inverted] ? 1 : 0);
-  define_limits(source, limits);
+  if (function) define_slope(source, *function);
   parts.define(source);
-  const auto limited = [&](Launch& launch) {
-    if (limits)
-      launch.input(3).input(4).input(5).scalar(eps).scalar(cl_float(limits.low)).scalar(cl_float(limits.high));
+  const auto sloped = [&](Launch& launch) {
+    if (function) launch.input(3).input(4).input(5).scalar(eps);
     parts.over_parts(launch);
   };
   auto kernel = std::make_unique<KernelList>(device);
   if (parts.parts == 1) {
     Launch& all = kernel->add(source, "batch_norm_backward_whole").input(0).input(1).input(2).input(3).input(4);
-    limited(parts.walk(all.output(0).output(1).output(2)).scalar(eps));
+    sloped(parts.walk(all.output(0).output(1).output(2)).scalar(eps));
     return kernel;
   }
-  limited(parts.walk(kernel->add(source, "batch_norm_backward_parts").input(0).input(1).input(2).workspace()));
+  sloped(parts.walk(kernel->add(source, "batch_norm_backward_parts").input(0).input(1).input(2).workspace()));
   if (parts.parts <= kMostJoined) {
     Launch& last = kernel->add(source, "batch_norm_backward_joined").input(0).input(1).workspace();
-    limited(parts.walk(last.input(2).input(3).input(4).output(0).output(1).output(2)).scalar(eps));
+    sloped(parts.walk(last.input(2).input(3).input(4).output(0).output(1).output(2)).scalar(eps));
     return kernel;
   }
   Launch& join = kernel->add(source, "batch_norm_backward_join").workspace().workspace().input(2).input(3).input(4);
   parts.over_channels(parts.walk(join.output(1).output(2)).scalar(eps));
-  limited(parts.walk(kernel->add(source, "batch_norm_backward").input(0).input(1).output(0).workspace()));
+  sloped(parts.walk(kernel->add(source, "batch_norm_backward").input(0).input(1).output(0).workspace()));
   return kernel;
 }
 
-// Whether what is 0 stays so: results in padding.
+// Whether padding is 0 in results as in x and grad: 0 times a slope at 0, which must be finite.
 bool keeps_padding(const Op& op) {
+  if (op.schema->name == "batch_norm_backward") {
+    const std::optional<PostOp> function = activation_of(op);
+    if (!function) return true;
+    for (const char* name : {"log", "sqrt", "rsqrt", "reciprocal", "acosh"})
+      if (function->name == name) return false;
+    return true;
+  }
   const auto keeps = [](const PostOp& step) {
     if (step.kind != PostOp::Kind::function) return true;
     if (const auto limits = Limits::of(step)) return limits->low <= 0 && limits->high >= 0;
