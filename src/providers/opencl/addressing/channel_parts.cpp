@@ -12,7 +12,12 @@ constexpr int64_t kMostItems = 256, kMostAcross = 32, kMostJoining = 64;  // wor
 constexpr int64_t kGroupOfWhole = 512, kAccess = 32;  // work-items, whose sums then fit 16 KiB; bytes
 constexpr int64_t kGroupsOfUnit = 8;  // enough to keep loads on their way while others join what they know
 constexpr int64_t kLeastRows = 4;     // of a work-item, so that joining is the smaller part
-constexpr int64_t kMostRows = 2048;   // of a work-item, whose sums' errors grow with them
+// Of parts that are to be few.  A work-group of the last launch reads what all parts of its channels gave, so that it
+// takes fewer channels; and a launch less is worth fewer work-groups.
+constexpr int64_t kLeastRowsOfFew = 8, kAccessOfFew = 64;  // bytes
+constexpr int64_t kEnoughGroups = 4;                       // for each compute unit
+constexpr int64_t kParallelLost = 4;                       // how many times as many parts are given up for that
+constexpr int64_t kMostRows = 2048;                        // of a work-item, whose sums' errors grow with them
 
 int64_t power_from(int64_t value) {
   int64_t power = 1;
@@ -22,9 +27,7 @@ int64_t power_from(int64_t value) {
 
 int vector_for_size(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
 
-}  // namespace
-
-std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc, int most_vector) {
+std::optional<ChannelParts> parts_of(const OpenclDevice& device, const TensorDesc& desc, int most_vector, bool few) {
   const int rank = desc.rank();
   if (!has_quads(desc.dtype) || rank < 2 || desc.elements() == 0 || desc.offset != 0) return std::nullopt;
   if (!(desc == TensorDesc::dense(desc.dtype, desc.shape, desc.layout)) || !narrow(Addressing(desc)))
@@ -59,16 +62,33 @@ std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const Tens
     int64_t group = 1;
     while (group * 2 <= std::min<int64_t>(kMostItems, int64_t(can.max_work_group))) group *= 2;
     out.lanes_x = int(std::min({power_from(across), kMostAcross, group}));
+    const auto enough = [&] {
+      const int64_t most = divided_up(across, out.lanes_x) * out.blocks * kMostFewParts;
+      return most >= kEnoughGroups * can.compute_units;
+    };
+    const int64_t access = few ? kAccessOfFew / (int64_t(out.vector) * size_of(desc.dtype)) : kMostAcross;
+    while (out.lanes_x > access && !enough()) out.lanes_x /= 2;
     out.lanes_y = int(std::min(group / out.lanes_x, power_from(all_rows)));
   }
   const int64_t groups = divided_up(across, out.lanes_x) * out.blocks;
   const int64_t wanted = divided_up(kGroupsOfUnit * can.compute_units, groups);
-  int64_t parts = std::min(wanted, divided_up(all_rows, out.lanes_y * kLeastRows));
+  int64_t parts = std::min(wanted, divided_up(all_rows, out.lanes_y * (few ? kLeastRowsOfFew : kLeastRows)));
+  if (few && parts <= kParallelLost * kMostFewParts) parts = std::min(parts, kMostFewParts);
   parts = std::max(parts, divided_up(all_rows, out.lanes_y * kMostRows));
   out.rows_of_part = divided_up(all_rows, parts);
   out.parts = divided_up(all_rows, out.rows_of_part);
   if (!can.cpu) out.join_lanes = int(std::min(power_from(out.parts), kMostJoining));
   return out;
+}
+
+}  // namespace
+
+std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc, int most_vector) {
+  return parts_of(device, desc, most_vector, false);
+}
+
+std::optional<ChannelParts> few_channel_parts(const OpenclDevice& device, const TensorDesc& desc) {
+  return parts_of(device, desc, 4, true);
 }
 
 std::optional<ChannelParts> whole_channels(const OpenclDevice& device, const TensorDesc& desc, int64_t* groups) {

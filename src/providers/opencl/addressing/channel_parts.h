@@ -25,6 +25,11 @@ struct ChannelParts {
 // for indices of 32 bits, or whose elements are no floating numbers.  Vectors are of `most_vector` elements at most.
 std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc, int most_vector = 4);
 
+// The same in at most kMostFewParts parts, unless a GPU would have far too little to do at a time: so few that each
+// work-group of a second launch may read what all parts of its channels gave.
+constexpr int64_t kMostFewParts = 64;
+std::optional<ChannelParts> few_channel_parts(const OpenclDevice& device, const TensorDesc& desc);
+
 // The same in one part: a work-group takes all rows of a few channels.  `groups`: how many there are.
 std::optional<ChannelParts> whole_channels(const OpenclDevice& device, const TensorDesc& desc, int64_t* groups);
 

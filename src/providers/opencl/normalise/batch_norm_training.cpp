@@ -11,9 +11,6 @@
 namespace pl::opencl {
 namespace {
 
-// Each work-group of the last launch reads what all parts of its channels gave: with more parts a launch of its own
-// joins them.
-constexpr int64_t kMostJoined = 64;
 constexpr double kLaunchMs = 0.003;  // what each launch beside the first one adds
 constexpr double kUnitsOfGroup = 3;  // what a work-group of whole channels reads, in shares of a unit's of all memory
 constexpr size_t kMostWhole = size_t(4) << 20;  // bytes
@@ -50,7 +47,7 @@ std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, con
     return kernel;
   }
   parts.over_parts(parts.walk(kernel->add(source, "batch_norm_training_parts").input(0).workspace()));
-  if (parts.parts <= kMostJoined) {
+  if (parts.parts <= kMostFewParts) {
     Launch& last = kernel->add(source, "batch_norm_training_joined").input(0).workspace().input(1).input(2);
     finished(parts.walk(last.output(0).output(1).output(2)).scalar(eps));
     return kernel;
@@ -83,7 +80,7 @@ std::unique_ptr<Kernel> prepare_batch_norm_backward(OpenclDevice& device, const 
     return kernel;
   }
   sloped(parts.walk(kernel->add(source, "batch_norm_backward_parts").input(0).input(1).input(2).workspace()));
-  if (parts.parts <= kMostJoined) {
+  if (parts.parts <= kMostFewParts) {
     Launch& last = kernel->add(source, "batch_norm_backward_joined").input(0).input(1).workspace();
     sloped(parts.walk(last.input(2).input(3).input(4).output(0).output(1).output(2)).scalar(eps));
     return kernel;
@@ -129,7 +126,7 @@ void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
       place_operands(op, candidate);
       if (parts->parts > 1) {
         candidate.workspace_bytes = parts->workspace_bytes();
-        candidate.start_ms = kLaunchMs * (parts->parts <= kMostJoined ? 1 : 2);
+        candidate.start_ms = kLaunchMs * (parts->parts <= kMostFewParts ? 1 : 2);
       }
       candidate.prepare = [&device, op, parts = *parts, prepare] { return prepare(device, op, parts); };
       return true;
@@ -139,7 +136,7 @@ void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
   add(op.schema->name, [&](Candidate& candidate) {
     // Each tensor that is read is read twice.
     candidate.efficiency = can.cpu ? 0.2 : 0.5;
-    return channel_parts(device, candidate.inputs[0]);
+    return few_channel_parts(device, candidate.inputs[0]);
   });
   // One launch in place of two: for tensors that take no longer than starting the second.
   if (!can.cpu && op.in(0).size_bytes() <= kMostWhole) {
