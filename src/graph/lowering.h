@@ -11,8 +11,9 @@ namespace pl {
 class Together;
 
 // Of all tensors of a step that runs with others and whose results are not outputs: larger ones would be kept in memory
-// until the last of those that run with it, and starting it takes little beside its work.
-constexpr size_t kMostJoinedBytes = size_t(1) << 20;
+// until the last of those that run with it, and starting it takes little beside its work.  A layer's weights mostly fit:
+// a step of training makes all of them narrow, and turns them for gradients.
+constexpr size_t kMostJoinedBytes = size_t(16) << 20;
 // The same of a step that adds up parts, and of all such steps that run as one: what lies there at the same time.
 constexpr size_t kMostSummedBytes = size_t(4) << 20, kMostSummedAtOnce = size_t(32) << 20;
 

@@ -7,6 +7,8 @@ bool is_attention_backward(const Node& node) { return node.schema->name == "scal
 bool is_batch_norm(const Node& node) { return node.schema->name == "batch_norm"; }
 bool is_batch_norm_training(const Node& node) { return node.schema->name == "batch_norm_training"; }
 bool is_batch_norm_backward(const Node& node) { return node.schema->name == "batch_norm_backward"; }
+bool is_squeeze_excite(const Node& node) { return node.schema->name == "squeeze_excite"; }
+bool is_squeeze_excite_backward(const Node& node) { return node.schema->name == "squeeze_excite_backward"; }
 bool is_cast(const Node& node) { return node.schema->name == "cast"; }
 bool is_channel_shuffle(const Node& node) { return node.schema->name == "channel_shuffle"; }
 bool is_dequantize(const Node& node) { return node.schema->name == "dequantize_linear"; }

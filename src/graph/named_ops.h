@@ -12,6 +12,8 @@ bool is_attention_backward(const Node& node);
 bool is_batch_norm(const Node& node);
 bool is_batch_norm_training(const Node& node);
 bool is_batch_norm_backward(const Node& node);
+bool is_squeeze_excite(const Node& node);
+bool is_squeeze_excite_backward(const Node& node);
 bool is_cast(const Node& node);
 bool is_channel_shuffle(const Node& node);
 bool is_dequantize(const Node& node);

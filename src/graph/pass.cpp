@@ -47,8 +47,13 @@ const std::vector<Pass>& standard_passes() {
 }
 
 std::vector<Pass> first_passes(Device* device) {
-  return {passes::remove_identity(),         passes::unpack_weights(device), passes::move_quantize(),
-          passes::quantize_products(device), passes::scale_products(device), passes::fuse_addend(device)};
+  return {passes::remove_identity(),
+          passes::unpack_weights(device),
+          passes::move_quantize(),
+          passes::quantize_products(device),
+          passes::scale_products(device),
+          passes::fuse_addend(device),
+          passes::expand_squeeze_excite(device)};
 }
 
 const std::vector<Pass>& training_passes() {
@@ -56,7 +61,8 @@ const std::vector<Pass>& training_passes() {
       passes::remove_identity(),      passes::fold_constants(),  passes::merge_equal(),
       passes::merge_views(),          passes::nest_concats(),    passes::recognise_channel_shuffle(),
       passes::recognise_activation(), passes::recognise_norm(),  passes::recognise_rotary(),
-      passes::recognise_attention(),  passes::fuse_parameters(), passes::move_views(),
+      passes::recognise_attention(),  passes::fuse_parameters(), passes::fuse_squeeze_excite(true),
+      passes::move_views(),
   };
   return list;
 }
@@ -66,7 +72,7 @@ std::vector<Pass> device_passes(Device* device, PackedConstants* constants) {
                          passes::fuse_longer_post_ops(device)};
   if (!device || device->traits().gpu) {
     list.push_back(passes::expand_attention_backward(device));
-    list.push_back(passes::fuse_squeeze_excite());
+    list.push_back(passes::fuse_squeeze_excite(false));
     list.push_back(passes::fuse_norm_slope());
   }
   return list;

@@ -61,6 +61,11 @@ TEST("all") {
     const int ran =
         run_all_opencl("squeeze_excite", "", inputs, [](const Op&, const std::vector<Values>&, const std::string&) {});
     CHECK(ran >= 1);
+    std::vector<Input> gradients = inputs;
+    gradients.insert(gradients.begin() + 1, random_input(DType::f32, {1, 12, 2, 3}));
+    const int backward = run_all_opencl("squeeze_excite_backward", "", gradients,
+                                        [](const Op&, const std::vector<Values>&, const std::string&) {});
+    CHECK(backward >= 1);
     // Tiles in local memory, partial ones; values are checked in test_opencl_reorder.
     for (const char* target : {"target=aBcd16b", "target=acdb dtype=f16"})
       run_all_opencl("reorder", target, {random_input(DType::f32, {1, 20, 4, 10})},

@@ -102,6 +102,26 @@ TEST("batch_norm") {
   }
   CHECK(seen.count("batch_norm_training_whole") == 1 && seen.count("batch_norm_backward_whole") == 1);
 }
+TEST("squeeze_excite") {
+  const auto check = [](const char* attributes, const Dims& x, int64_t squeezed, bool matrices = false) {
+    const int64_t c = x[1];
+    const auto shape = [&](int64_t rows, int64_t columns) {
+      return matrices ? Dims{rows, columns} : Dims{rows, columns, 1, 1};
+    };
+    Case one{
+        "squeeze_excite_backward", attributes, {x, x, shape(squeezed, c), Dims{squeezed}, shape(c, squeezed), Dims{c}}};
+    one.limit = 0.5;
+    run(one);
+  };
+  seen.clear();
+  check("hidden=silu", {2, 12, 3, 5}, 5);
+  check("hidden=hardswish gate=hardsigmoid", {3, 72, 7, 7}, 24, true);
+  check("hidden=silu", {2, 20, 9}, 3);
+  check("hidden=silu gate=hardsigmoid", {1, 8, 2, 3, 4}, 40);
+  check("hidden=silu", {1, 2084, 1, 3}, 7);  // more quads than work-items
+  check("hidden=silu", {2, 8, 33, 41}, 2);   // sums in parts
+  CHECK(seen.count("squeeze_excite_backward") == 1);
+}
 TEST("norms") {
   seen.clear();
   run({"layer_norm_backward", "normalized_shape=[96]", {{7, 9, 96}, {7, 9, 96}, {96}}});

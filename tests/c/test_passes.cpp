@@ -572,7 +572,7 @@ TEST("fuse_norm_slope") {
 }
 
 TEST("fuse_squeeze_excite") {
-  const Pass pass = passes::fuse_squeeze_excite();
+  const Pass pass = passes::fuse_squeeze_excite(false);
   struct Block {
     Dims shape{2, 8, 3, 5};
     int64_t squeezed = 3;
@@ -624,6 +624,42 @@ TEST("fuse_squeeze_excite") {
         b.squeezed = 129;
       },
       "relu global_avg_pool" + rest);
+
+  // Of parameters, before gradients are taken: functions are nodes.
+  const auto check_trained = [&](int64_t squeezed, bool read_again, const std::string& ops) {
+    expect_pass(passes::fuse_squeeze_excite(true), graph_of([&](Builder& b) {
+                  const ValueId x = b.add("relu", {b.input({2, 512, 3, 5})});
+                  const auto layer = [&](ValueId of, int64_t from, int64_t to, const char* function) {
+                    return b.add(function, {b.add("conv2d", {of, b.input({to, from, 1, 1}), b.input({to})})});
+                  };
+                  const ValueId hidden = layer(b.add("global_avg_pool", {x}), 512, squeezed, "silu");
+                  const ValueId made = b.add("mul", {x, layer(hidden, squeezed, 512, "sigmoid")});
+                  return read_again ? b.add("add", {made, b.add("sum", {hidden})}) : made;
+                }),
+                ops, 1e-4);
+  };
+  check_trained(129, false, fused);
+  check_trained(129, true, "relu global_avg_pool conv2d+bias silu conv2d+bias sigmoid mul sum add");
+  check_trained(1025, false, "relu global_avg_pool conv2d+bias silu conv2d+bias sigmoid mul");
+}
+
+TEST("expand_squeeze_excite") {
+  Builder b;
+  const Dims x{2, 8, 3, 5};
+  const std::vector<ValueId> weights{b.input({3, 8, 1, 1}), b.input({3}), b.input({8, 3, 1, 1}), b.input({8})};
+  std::vector<ValueId> inputs{b.input(x)};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  std::vector<ValueId> outputs{b.add("squeeze_excite", inputs, "hidden=silu")};
+  inputs.insert(inputs.begin() + 1, b.input(x));
+  for (ValueId made : b.all("squeeze_excite_backward", inputs, "hidden=silu")) outputs.push_back(made);
+  const Graph graph = b.finish(outputs);
+  const std::string layers = "reshape reshape global_avg_pool reshape linear+bias silu linear+bias sigmoid reshape ";
+  expect_pass(passes::expand_squeeze_excite(nullptr), graph,
+              layers + "mul " + layers +
+                  "mul sum pointwise matmul pointwise matmul reshape pointwise matmul reshape sum matmul reshape sum");
+  expect_pass(passes::expand_squeeze_excite(&context().host()), graph,
+              layers + "mul " + layers +
+                  "mul sum pointwise matmul pointwise matmul reshape pointwise matmul reshape sum matmul reshape sum");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 namespace pl::passes {
 
 Pass expand_attention_backward(Device* device);  // null: one that has no kernel for it
+Pass expand_squeeze_excite(Device* device);      // null: for its name alone
 Pass fold_batch_norm();
 Pass fold_constants();
 Pass fold_pad();
@@ -18,7 +19,7 @@ Pass fuse_norm_slope();
 Pass fuse_parameters();
 Pass fuse_pointwise(Device* device);  // null: for its name, and for a device without tables
 Pass fuse_post_ops();
-Pass fuse_squeeze_excite();
+Pass fuse_squeeze_excite(bool trained);
 Pass gather_rows();
 // Null: for its name alone.  `constants`: of a plan, without which weights of named axes are joined where they adjoin.
 Pass join_linear(Device* device, PackedConstants* constants);

@@ -1,6 +1,5 @@
 // batch_norm_training and batch_norm_backward (kernels/batch_norm/): sums of each channel in parts, what follows from
 // them, and what they scale.
-#include "ops/activation.h"
 #include "ops/normalization.h"
 #include "ops/post_ops.h"
 #include "providers/opencl/addressing/channel_parts.h"
@@ -14,19 +13,6 @@ namespace {
 constexpr double kLaunchMs = 0.003;  // what each launch beside the first one adds
 constexpr double kUnitsOfGroup = 3;  // what a work-group of whole channels reads, in shares of a unit's of all memory
 constexpr size_t kMostWhole = size_t(4) << 20;  // bytes
-
-// The function's slope, as the kernels' text of x0, its argument, and x1.
-void define_slope(KernelSource& source, const PostOp& function) {
-  const CodeText text =
-      code_text(slope_of(function).elements, pointwise::Arithmetic::f32, "t", [&](const pointwise::Node& node) {
-        if (node.function == pointwise::Function::scalar)
-          return float_literal(node.index == 0 ? function.alpha() : function.beta());
-        return concat("x", node.index);
-      });
-  std::string statements = text.statements;
-  std::replace(statements.begin(), statements.end(), '\n', ' ');
-  source.define("SLOPED", 1).define("SLOPE_TEXT", statements).define("SLOPE_VALUE", text.results[0]);
-}
 
 std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
   const cl_float eps = cl_float(op.attributes[attr::eps]);
@@ -67,7 +53,8 @@ std::unique_ptr<Kernel> prepare_batch_norm_backward(OpenclDevice& device, const 
   const char* const results[] = {"DST_DTYPE", "DWEIGHT_DTYPE", "DBIAS_DTYPE"};
   for (int i = 0; i < 3; ++i) source.define(results[i], name_of(op.out(i).dtype));
   source.define("INVERTED", op.attributes[attr::inverted] ? 1 : 0);
-  if (function) define_slope(source, *function);
+  source.define("SLOPED", function ? 1 : 0);
+  if (function) define_slope(source, "SLOPE", *function);
   parts.define(source);
   const auto sloped = [&](Launch& launch) {
     if (function) launch.input(3).input(4).input(5).scalar(eps);

@@ -1,10 +1,11 @@
 #include "providers/opencl/pointwise/pointwise_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/status.h"
-#include "providers/opencl/program/kernel_source.h"
+#include "ops/activation.h"
 
 namespace pl::opencl {
 
@@ -135,6 +136,16 @@ bool suits_vectors(const pointwise::Code& code) {
       default: return false;
     }
   return true;
+}
+
+void define_slope(KernelSource& source, const std::string& name, const PostOp& function) {
+  const CodeText text = code_text(slope_of(function).elements, Arithmetic::f32, "t", [&](const Node& node) {
+    if (node.function == Function::scalar) return float_literal(node.index == 0 ? function.alpha() : function.beta());
+    return concat("x", node.index);
+  });
+  std::string statements = text.statements;
+  std::replace(statements.begin(), statements.end(), '\n', ' ');
+  source.define(name + "_TEXT", statements).define(name + "_VALUE", text.results[0]);
 }
 
 std::string identity_text(Reduction reduction, Arithmetic arithmetic) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/pointwise.h"
+#include "providers/opencl/program/kernel_source.h"
 
 namespace pl::opencl {
 
@@ -25,6 +26,9 @@ CodeText code_text(const pointwise::Code& code, pointwise::Arithmetic arithmetic
                    const std::function<std::string(const pointwise::Node&)>& leaf, const std::string& type = {});
 // Whether the texts of all nodes mean the same of vectors of floats: comparisons and what branches do not.
 bool suits_vectors(const pointwise::Code& code);
+
+// Defines for a kernel the slope of a function at x0 times x1, floats: NAME_VALUE, behind the statements NAME_TEXT.
+void define_slope(KernelSource& source, const std::string& name, const PostOp& function);
 
 std::string identity_text(pointwise::Reduction reduction, pointwise::Arithmetic arithmetic);
 std::string fold_text(pointwise::Reduction reduction, pointwise::Arithmetic arithmetic, const std::string& a,
