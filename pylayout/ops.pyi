@@ -5480,6 +5480,87 @@ def squeeze_excite(
     out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
+def squeeze_excite_backward(
+    x: Value,
+    grad: Input | Value,
+    weight1: Input | Value,
+    bias1: Input | Value,
+    weight2: Input | Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite_backward(
+    x: Input | Value,
+    grad: Value,
+    weight1: Input | Value,
+    bias1: Input | Value,
+    weight2: Input | Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite_backward(
+    x: Input | Value,
+    grad: Input | Value,
+    weight1: Value,
+    bias1: Input | Value,
+    weight2: Input | Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite_backward(
+    x: Input | Value,
+    grad: Input | Value,
+    weight1: Input | Value,
+    bias1: Value,
+    weight2: Input | Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite_backward(
+    x: Input | Value,
+    grad: Input | Value,
+    weight1: Input | Value,
+    bias1: Input | Value,
+    weight2: Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite_backward(
+    x: Input | Value,
+    grad: Input | Value,
+    weight1: Input | Value,
+    bias1: Input | Value,
+    weight2: Input | Value,
+    bias2: Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite_backward(
+    x: Input,
+    grad: Input,
+    weight1: Input,
+    bias1: Input,
+    weight2: Input,
+    bias2: Input,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def stack(
     tensors: Sequence[Value],
     dim: int = 0,

@@ -112,7 +112,7 @@ FAMILIES = [
     ("recurrent", "Recurrent layers", ["recurrent"]),
     ("random", "Random numbers", ["random", "random_permutation", "random_dropout"]),
     ("quantised", "Quantisation", ["quantize_linear", "dequantize_linear", "quantized_conv", "quantized_matmul"]),
-    ("fused", "Fused blocks", ["squeeze_excite"]),
+    ("fused", "Fused blocks", ["squeeze_excite", "squeeze_excite_backward"]),
     (
         "training",
         "Training: gradients, losses, steps",
