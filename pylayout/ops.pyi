@@ -1088,6 +1088,113 @@ def binary_cross_entropy_with_logits(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def bitwise_and(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def bitwise_and(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
+def bitwise_and(
+    x: Input,
+    y: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bitwise_left_shift(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def bitwise_left_shift(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
+def bitwise_left_shift(
+    x: Input,
+    y: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bitwise_not(
+    x: Value,
+) -> Value: ...
+@overload
+def bitwise_not(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bitwise_or(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def bitwise_or(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
+def bitwise_or(
+    x: Input,
+    y: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bitwise_right_shift(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def bitwise_right_shift(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
+def bitwise_right_shift(
+    x: Input,
+    y: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bitwise_xor(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def bitwise_xor(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
+def bitwise_xor(
+    x: Input,
+    y: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def cast(
     x: Value,
     dtype: str,

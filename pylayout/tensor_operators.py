@@ -27,13 +27,15 @@ __all__ = ["Operators", "binary", "needed", "promoted"]
 _WIDTH = {bool_: 0, u8: 1, s8: 1, s32: 2, s64: 3, f16: 4, bf16: 4, f32: 5}
 
 _UFUNCS = {
-    "absolute": "abs", "add": "add", "ceil": "ceil", "cos": "cos", "divide": "div", "equal": "eq", "exp": "exp",
-    "floor": "floor", "fmod": "fmod", "greater": "gt", "greater_equal": "ge", "isinf": "isinf", "isnan": "isnan",
-    "less": "lt", "less_equal": "le", "log": "log", "logical_and": "logical_and", "logical_not": "logical_not",
-    "logical_or": "logical_or", "logical_xor": "logical_xor", "matmul": "matmul", "maximum": "maximum",
-    "minimum": "minimum", "multiply": "mul", "negative": "neg", "not_equal": "ne", "power": "pow",
-    "reciprocal": "reciprocal", "remainder": "remainder", "rint": "round", "sign": "sign", "sin": "sin",
-    "sqrt": "sqrt", "square": "square", "subtract": "sub", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+    "absolute": "abs", "add": "add", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor", "ceil": "ceil", "cos": "cos", "divide": "div", "equal": "eq", "exp": "exp",
+    "floor": "floor", "fmod": "fmod", "greater": "gt", "greater_equal": "ge", "invert": "bitwise_not",
+    "isinf": "isinf", "isnan": "isnan", "left_shift": "bitwise_left_shift", "less": "lt", "less_equal": "le",
+    "log": "log", "logical_and": "logical_and", "logical_not": "logical_not", "logical_or": "logical_or",
+    "logical_xor": "logical_xor", "matmul": "matmul", "maximum": "maximum", "minimum": "minimum", "multiply": "mul",
+    "negative": "neg", "not_equal": "ne", "power": "pow", "reciprocal": "reciprocal", "remainder": "remainder",
+    "right_shift": "bitwise_right_shift", "rint": "round", "sign": "sign", "sin": "sin", "sqrt": "sqrt",
+    "square": "square", "subtract": "sub", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 
 
@@ -85,6 +87,12 @@ def binary(op: str, x: Any, y: Any, **keywords: Any) -> Any:
     return function(first, second, **keywords)
 
 
+def _bits(op: str, x: Any, y: Any) -> Any:
+    """&, | and ^: of truth values the ops that passes know."""
+    both = all(_dtype_among(v) is bool_ if _is_array(v) else isinstance(v, (bool, numpy.bool_)) for v in (x, y))
+    return binary(f"{'logical' if both else 'bitwise'}_{op}", x, y)
+
+
 def needed(op: str, x: Any, y: Any) -> Any:
     result = binary(op, x, y)
     if result is NotImplemented:
@@ -110,7 +118,7 @@ class Operators:
         return _ops.abs(self)
 
     def __invert__(self) -> Self:
-        return _ops.logical_not(self)
+        return _ops.logical_not(self) if _dtype_among(self) is bool_ else _ops.bitwise_not(self)
 
     def __contains__(self, value: Any) -> Any:
         return bool(_ops.any(self == value))
@@ -158,22 +166,34 @@ class Operators:
         return binary("pow", other, self)
 
     def __and__(self, other: Any) -> Self:
-        return binary("logical_and", self, other)
+        return _bits("and", self, other)
 
     def __rand__(self, other: Any) -> Self:
-        return binary("logical_and", other, self)
+        return _bits("and", other, self)
 
     def __or__(self, other: Any) -> Self:
-        return binary("logical_or", self, other)
+        return _bits("or", self, other)
 
     def __ror__(self, other: Any) -> Self:
-        return binary("logical_or", other, self)
+        return _bits("or", other, self)
 
     def __xor__(self, other: Any) -> Self:
-        return binary("logical_xor", self, other)
+        return _bits("xor", self, other)
 
     def __rxor__(self, other: Any) -> Self:
-        return binary("logical_xor", other, self)
+        return _bits("xor", other, self)
+
+    def __lshift__(self, other: Any) -> Self:
+        return binary("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Self:
+        return binary("bitwise_left_shift", other, self)
+
+    def __rshift__(self, other: Any) -> Self:
+        return binary("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Self:
+        return binary("bitwise_right_shift", other, self)
 
     def __floordiv__(self, other: Any) -> Self:
         return binary("div", self, other, rounding_mode="floor")

@@ -63,6 +63,10 @@ CASES = {
     "remainder": _pairs("remainder", "ij", "fg"),
     "pow": [*_pairs("pow", "pu"), lambda xp, a: xp.pow(a["i"], 2)],
     **{name: _pairs(name, "bc") for name in ("logical_and", "logical_or", "logical_xor")},
+    **{name: _pairs(name, "ij", "bc") for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    "bitwise_left_shift": [lambda xp, a: xp.bitwise_left_shift(a["i"], xp.abs(a["j"]))],
+    "bitwise_right_shift": [lambda xp, a: xp.bitwise_right_shift(a["i"], xp.abs(a["j"]))],
+    "bitwise_invert": _each("bitwise_invert", "i", "b"),
     "clip": [
         lambda xp, a: xp.clip(a["f"], -0.5, 0.5),
         lambda xp, a: xp.clip(a["i"], max=4),
@@ -150,8 +154,7 @@ ANSWERS = {
 }
 
 ABSENT = {
-    *("argsort", "atan2", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift"),
-    *("bitwise_xor", "complex128", "complex64", "conj", "copysign", "cumulative_prod", "diff", "expm1", "float64"),
+    *("argsort", "atan2", "complex128", "complex64", "conj", "copysign", "cumulative_prod", "diff", "expm1", "float64"),
     *("hypot", "imag", "int16", "isin", "log1p", "logaddexp", "meshgrid", "nextafter", "nonzero", "real", "repeat"),
     *("searchsorted", "signbit", "sort", "uint16", "uint32", "uint64", "unique_all", "unique_counts"),
     *("unique_inverse", "unique_values"),

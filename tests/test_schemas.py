@@ -20,7 +20,7 @@ from pylayout.errors import check
 
 CASE_IDS = [case.name for case in CASES]
 # An attribute's value that is none of a dtype: no rule of dtypes.
-VALUES_OF_DTYPES = ("pad: value is", "pointwise: scalars holds", "needs a floating dtype")
+VALUES_OF_DTYPES = ("pad: value is", "pointwise: scalars holds", "needs a floating dtype", "needs integers")
 DTYPES = ["f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"]
 
 

@@ -177,6 +177,8 @@ class Case:
         if dtype == "bool":
             return rng.random(shape) < 0.7
         kind = _INTEGERS[dtype]
+        if "shift" in self.op and name == "y":
+            return rng.integers(-2, 70, shape).astype(kind)
         if name == "sequence_lens":
             steps = (parse_spec(self.inputs[0]) or ("", (1, 1)))[1][1 if self.attributes.get("batch_first") else 0]
             return rng.integers(1, steps + 1, shape).astype(kind)

@@ -78,6 +78,14 @@ for _name in functions.BINARY:
     register(_name)(Binary)
 
 
+@register(*functions.BITS)
+class Bitwise(Full):
+    """Of integers as they are: a double does not hold all of them."""
+
+    def compute(self) -> Any:
+        return functions.BITS[self.case.op](*self.tensors), 0.0, self.dtype
+
+
 @register("where")
 class Where(Full):
     def compute(self) -> Any:
@@ -267,6 +275,10 @@ def _function(name: str) -> Any:
     return lambda x: functions.apply(name, np.asarray(x, np.float64))
 
 
+def _of_bits(name: str) -> Any:
+    return lambda *values: functions.BITS[name](*(np.asarray(value).astype(np.int64) for value in values))
+
+
 def _lgamma(x: float) -> float:
     return math.inf if math.isinf(x) or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
 
@@ -286,6 +298,8 @@ _LANGUAGE: dict[str, Any] = {
     "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
     "lgamma": np.vectorize(_lgamma, otypes=[np.float64]),
     **{name: lambda c, a, b: np.where(np.asarray(c) != 0, a, b) for name in ("where", "select")},
+    **{f"bit{of}": _of_bits(f"bitwise_{of}") for of in ("and", "or", "xor", "not")},
+    **{f"{of[0]}shift": _of_bits(f"bitwise_{of}_shift") for of in ("left", "right")},
     "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "inf": np.inf,
     "nan": np.nan,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .bounds import FUNCTION, UNIT
 
-__all__ = ["BINARY", "UNARY", "apply", "erf", "error", "parameters"]
+__all__ = ["BINARY", "BITS", "UNARY", "apply", "erf", "error", "parameters"]
 
 Array = NDArray[Any]
 Function = Callable[[Array, float, float], Array]
@@ -122,6 +122,26 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "logical_and": np.logical_and,
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
+}
+
+
+def _shifted(x: Array, by: Array, left: bool) -> Array:
+    """Shifts by counts of which those outside of the dtype's bits shift all bits out, as PyTorch's do."""
+    inside = (by >= 0) & (by < 8 * x.dtype.itemsize)
+    count = np.where(inside, by, 0).astype(x.dtype)
+    if left:
+        return np.where(inside, np.left_shift(x, count), 0).astype(x.dtype)
+    return np.where(inside, np.right_shift(x, count), np.where(x < 0, -1, 0)).astype(x.dtype)
+
+
+# Of integers and bool, in their own dtypes.
+BITS: dict[str, Callable[..., Array]] = {
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_not": np.invert,
+    "bitwise_left_shift": lambda x, y: _shifted(x, y, True),
+    "bitwise_right_shift": lambda x, y: _shifted(x, y, False),
 }
 
 

@@ -363,7 +363,11 @@ def _pool_indices(rng: Generator) -> Case | None:
 
 def _elementwise(rng: Generator) -> Case | None:
     shape, dtype = _image(rng, 1 << 18), _dtype(rng)
-    kind = int(rng.integers(0, 4))
+    kind = int(rng.integers(0, 5))
+    if kind == 4:
+        name = str(rng.choice(sorted(functions.BITS)))
+        whole = str(rng.choice(["s8", "u8", "s32", "s64"]))
+        return Case(name, (_spec(whole, *shape),) * (1 if name == "bitwise_not" else 2), {}, "", "random")
     if kind == 0:
         names = sorted(set(functions.UNARY) - {"gelu_erf", "gelu_tanh", "acosh", "isnan", "isinf", "threshold"})
         return Case(str(rng.choice([*names, "gelu"])), (_spec(dtype, *shape),), {}, "", "random")

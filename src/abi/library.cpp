@@ -117,8 +117,7 @@ void write_rules(Json& json, const Schema& schema) {
       .key("of_integers")
       .list();  // functions that integers have, too
   for (const UnaryFunction& function : unary_functions())
-    if (schema.post_ops.taken && function.is(unary::kIntegers) && !function.is(unary::kBoolean))
-      json.value(function.name);
+    if (schema.post_ops.taken && function.is(unary::kIntegers) && function.is_post_op()) json.value(function.name);
   json.end().end();
 }
 

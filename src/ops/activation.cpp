@@ -62,6 +62,7 @@ const std::vector<UnaryFunction>& unary_functions() {
        &attr::alpha},
       {"threshold", "beta if x <= alpha else x", "where(x <= s0, s1, x)", 0, 0, 0, &attr::threshold, &attr::value},
       {"logical_not", "x == 0", "x == 0", kIntegers | kBoolean},
+      {"bitwise_not", "~x = -x - 1", nullptr, kIntegers | kBits},
       {"isnan", "x != x", "isnan(x)", kBoolean},
       {"isinf", "|x| == infinity", "abs(x) == inf", kBoolean},
   };

@@ -22,6 +22,7 @@ enum Traits : uint32_t {
   kFinite = 16,     // finite where its argument is
   kDivides = 32,    // alpha must be finite and not 0
   kScales = 64,     // f(s x) = s f(x) for s > 0
+  kBits = 128,      // of the bits of integers: not defined on floats, so that it is not offered as a post-op
 };
 }  // namespace unary
 
@@ -29,7 +30,7 @@ struct UnaryFunction {
   const char* name;     // "leaky_relu"
   const char* formula;  // of x, with alpha and beta: "max(x, 0) + alpha * min(x, 0)"
   // The same in the language of the op `pointwise`, with alpha and beta as s0 and s1; null where it has no words for
-  // it.
+  // it in f32.
   const char* expression;
   uint32_t traits = 0;
   double alpha = 0;  // defaults of the function's parameters; 0 where it has none
@@ -38,6 +39,7 @@ struct UnaryFunction {
   const Key<double>* beta_key = nullptr;
 
   bool is(unary::Traits trait) const { return traits & trait; }
+  bool is_post_op() const { return !is(unary::kBoolean) && !is(unary::kBits); }  // other ops apply it to their result
 };
 
 const std::vector<UnaryFunction>& unary_functions();

@@ -9,7 +9,7 @@ namespace pl {
 namespace {
 
 enum class Gives { same, boolean };
-enum class Domain { numbers, everything };
+enum class Domain { numbers, everything, bits, integers };  // bits: integers and bool
 
 using Operation = Algebra::Operation;
 
@@ -25,6 +25,8 @@ struct BinaryFunction {
   bool commutes = false;
   std::optional<double> neutral{};
 };
+
+constexpr const char* kOfBool = "Of bool it is the logical function.";
 
 constexpr BinaryFunction kFunctions[] = {
     {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Gives::same, true, Operation::sum, true, -0.0},
@@ -60,6 +62,17 @@ constexpr BinaryFunction kFunctions[] = {
      false, Operation::disjunction, true},
     {"logical_xor", "Whether one value is true (not zero), not both", "", "(x != 0) != (y != 0)", Domain::everything,
      Gives::boolean},
+    {"bitwise_and", "The bits that both integers have", kOfBool, "x & y", Domain::bits, Gives::same},
+    {"bitwise_or", "The bits that one of two integers has", kOfBool, "x | y", Domain::bits, Gives::same},
+    {"bitwise_xor", "The bits that one of two integers has, not both", kOfBool, "x ^ y", Domain::bits, Gives::same},
+    {"bitwise_left_shift", "Bits moved to higher places",
+     "Those that leave are lost, zeros come in. Where y is negative, or not less than the number of bits of the dtype, "
+     "the result is 0.",
+     "x << y", Domain::integers, Gives::same},
+    {"bitwise_right_shift", "Bits moved to lower places",
+     "Those that leave are lost, copies of the sign come in: x / 2^y, rounded down. Where y is negative, or not less "
+     "than the number of bits of the dtype, the result is 0, or -1 where x is negative.",
+     "x >> y", Domain::integers, Gives::same},
 };
 
 const BinaryFunction& function_of(std::string_view name) {
@@ -71,6 +84,8 @@ const BinaryFunction& function_of(std::string_view name) {
 void infer_binary(Op& op) {
   if (const std::string* mode = op.attributes.find(attr::rounding_mode))
     op.attributes.set(attr::function, "div_" + *mode);
+  if (function_of(op.schema->name).domain == Domain::bits && op.in(0).dtype == DType::boolean)  // bits are truth values
+    op.attributes.set(attr::function, "logical" + op.schema->name.substr(std::string_view("bitwise").size()));
   add_output(op);
 }
 
@@ -117,7 +132,7 @@ void derive_binary(Derivation& d) {
 }
 
 // In the language of `pointwise`; without text for remainders and quotients that are rounded, which take several
-// statements.
+// statements, and for what f32 does not hold, the bits of integers.
 ElementExpression binary_expression(const Op& op) {
   static constexpr std::pair<std::string_view, const char*> values[] = {{"add", "x0 + x1"},
                                                                         {"sub", "x0 - x1"},
@@ -140,21 +155,31 @@ ElementExpression binary_expression(const Op& op) {
   return {};
 }
 
+// In words, and as a set.
+std::pair<const char*, DTypes> taken_by(Domain domain) {
+  switch (domain) {
+    case Domain::numbers: return {"any dtype but bool", dtypes::numbers};
+    case Domain::bits: return {"integers or bool", dtypes::bits};
+    case Domain::integers: return {"integers", dtypes::integers};
+    case Domain::everything: break;
+  }
+  return {"any dtype", dtypes::any};
+}
+
 Schema binary(const char* name) {
   const BinaryFunction& function = function_of(name);
-  const bool numeric = function.gives == Gives::same;
+  const bool same = function.gives == Gives::same;
+  const bool numeric = same && function.domain == Domain::numbers;
   const bool divides = std::string_view(name) == "div";
   const bool shifts_or_scales =
       divides || std::string_view(name) == "add" || std::string_view(name) == "sub" || std::string_view(name) == "mul";
-  const char* taken = function.domain == Domain::numbers ? "any dtype but bool" : "any dtype";
+  const auto [taken, dtypes] = taken_by(function.domain);
   Schema schema(name, "binary",
                 concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "",
                        function.formula, numeric ? ")" : "", *function.note ? "\n\n" : "", function.note,
                        "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
-                       numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
-  schema.constant(attr::function, std::string(name))
-      .tensor("x", concat("any shape, ", taken))
-      .of(function.domain == Domain::numbers ? dtypes::numbers : dtypes::any);
+                       same ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
+  schema.constant(attr::function, std::string(name)).tensor("x", concat("any shape, ", taken)).of(dtypes);
   if (shifts_or_scales) schema.trainable();
   schema.tensor("y", "broadcasts with x; the same dtype").like("x");
   if (shifts_or_scales) schema.trainable();
@@ -164,7 +189,7 @@ Schema binary(const char* name) {
         .restrict(attr::rounding_mode, {None{}}, "x", dtypes::floats);
   if (numeric) take_post_ops(schema);
   schema.by_element();
-  if (numeric)
+  if (same)
     schema.result(Result("out").like("x").broadcast().over("x").over("y"));
   else
     schema.result(Result("out").of(DType::boolean).broadcast().over("x").over("y"));
@@ -195,6 +220,11 @@ PL_REGISTER_OP([] { return binary("ge"); });
 PL_REGISTER_OP([] { return binary("logical_and"); });
 PL_REGISTER_OP([] { return binary("logical_or"); });
 PL_REGISTER_OP([] { return binary("logical_xor"); });
+PL_REGISTER_OP([] { return binary("bitwise_and"); });
+PL_REGISTER_OP([] { return binary("bitwise_or"); });
+PL_REGISTER_OP([] { return binary("bitwise_xor"); });
+PL_REGISTER_OP([] { return binary("bitwise_left_shift"); });
+PL_REGISTER_OP([] { return binary("bitwise_right_shift"); });
 PL_REGISTER_OP([] { return binary("fmod"); });
 PL_REGISTER_OP([] { return binary("remainder"); });
 

@@ -9,24 +9,30 @@
 namespace pl::pointwise {
 namespace {
 
+// What a function is defined on.
+enum class Of : uint8_t { any, reals, integers };
+
 struct Info {
   const char* name;
   int arity;
-  bool real;  // has no meaning on integers
+  Of of;
 };
 
 // In the order of Function.
 constexpr Info kInfo[] = {
-    {"constant", 0, false}, {"x", 0, false},    {"s", 0, false},     {"reduce_y", 0, false}, {"count", 0, false},
-    {"-", 1, false},        {"!", 1, false},    {"exp", 1, true},    {"expm1", 1, true},     {"log", 1, true},
-    {"log1p", 1, true},     {"sqrt", 1, true},  {"rsqrt", 1, true},  {"tanh", 1, true},      {"sigmoid", 1, true},
-    {"erf", 1, true},       {"erfc", 1, true},  {"lgamma", 1, true}, {"sin", 1, true},       {"cos", 1, true},
-    {"floor", 1, false},    {"ceil", 1, false}, {"round", 1, false}, {"abs", 1, false},      {"sign", 1, false},
-    {"isnan", 1, false},    {"+", 2, false},    {"-", 2, false},     {"*", 2, false},        {"/", 2, false},
-    {"max", 2, false},      {"min", 2, false},  {"pow", 2, true},    {"fmod", 2, false},     {"atan2", 2, true},
-    {"copysign", 2, true},  {"<", 2, false},    {"<=", 2, false},    {">", 2, false},        {">=", 2, false},
-    {"==", 2, false},       {"!=", 2, false},   {"&&", 2, false},    {"||", 2, false},       {"where", 3, false},
-    {"clip", 3, false},
+    {"constant", 0, Of::any},    {"x", 0, Of::any},           {"s", 0, Of::any},           {"reduce_y", 0, Of::any},
+    {"count", 0, Of::any},       {"-", 1, Of::any},           {"!", 1, Of::any},           {"exp", 1, Of::reals},
+    {"expm1", 1, Of::reals},     {"log", 1, Of::reals},       {"log1p", 1, Of::reals},     {"sqrt", 1, Of::reals},
+    {"rsqrt", 1, Of::reals},     {"tanh", 1, Of::reals},      {"sigmoid", 1, Of::reals},   {"erf", 1, Of::reals},
+    {"erfc", 1, Of::reals},      {"lgamma", 1, Of::reals},    {"sin", 1, Of::reals},       {"cos", 1, Of::reals},
+    {"floor", 1, Of::any},       {"ceil", 1, Of::any},        {"round", 1, Of::any},       {"abs", 1, Of::any},
+    {"sign", 1, Of::any},        {"isnan", 1, Of::any},       {"bitnot", 1, Of::integers}, {"+", 2, Of::any},
+    {"-", 2, Of::any},           {"*", 2, Of::any},           {"/", 2, Of::any},           {"max", 2, Of::any},
+    {"min", 2, Of::any},         {"pow", 2, Of::reals},       {"fmod", 2, Of::any},        {"atan2", 2, Of::reals},
+    {"copysign", 2, Of::reals},  {"<", 2, Of::any},           {"<=", 2, Of::any},          {">", 2, Of::any},
+    {">=", 2, Of::any},          {"==", 2, Of::any},          {"!=", 2, Of::any},          {"&&", 2, Of::any},
+    {"||", 2, Of::any},          {"bitand", 2, Of::integers}, {"bitor", 2, Of::integers},  {"bitxor", 2, Of::integers},
+    {"lshift", 2, Of::integers}, {"rshift", 2, Of::integers}, {"where", 3, Of::any},       {"clip", 3, Of::any},
 };
 static_assert(sizeof(kInfo) / sizeof(kInfo[0]) == size_t(Function::clip) + 1, "one entry for each function");
 
@@ -236,8 +242,10 @@ class Parser {
   }
   int apply(Code& code, Function function, size_t position, int a, int b = -1, int c = -1) {
     const Info& info = kInfo[size_t(function)];
-    if (info.real && program_.arithmetic == Arithmetic::s64)
+    if (info.of == Of::reals && program_.arithmetic == Arithmetic::s64)
       error(position, info.name, " needs a floating dtype, but all tensors are integers");
+    if (info.of == Of::integers && program_.arithmetic == Arithmetic::f32)
+      error(position, info.name, " needs integers, but the arithmetic is f32 (a floating dtype, or arithmetic=f32)");
     Node node;
     node.function = function;
     node.arguments[0] = a;
@@ -520,11 +528,11 @@ Schema make_pointwise() {
       "statements; inf, nan, pi; in reductions reduce_y0, ... and count.  Operators, by falling precedence: "
       "unary - + !, * /, + -, comparisons (1 or 0), &&, ||, c ? a : b.  Functions: exp expm1 log log1p sqrt "
       "rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round abs sign isnan max min pow fmod atan2 copysign "
-      "where(c, a, b) clip(x, lowest, highest).\n\n"
+      "where(c, a, b) clip(x, lowest, highest); of integers alone bitand bitor bitxor bitnot lshift rshift.\n\n"
       "Computes in f32 when a tensor or the result dtype is floating, or arithmetic says so, else in s64, where "
-      "division truncates, a division by zero gives 0 (fmod: the dividend) and overflow wraps.  What is computed in "
-      "f32 "
-      "is rounded to the even integer and saturated where the result dtype is an integer's.\n\n"
+      "division truncates, a division by zero gives 0 (fmod: the dividend), overflow wraps, and a shift by a negative "
+      "count or by more than 63 shifts all bits out.  What is computed in f32 is rounded to the even integer and "
+      "saturated where the result dtype is an integer's.\n\n"
       "Returns the shape the tensors broadcast to by NumPy's rules, without the reduced dimensions.");
   schema.tensors("tensors", "x0, x1, ... of the expressions; broadcast against each other");
   schema.required(attr::expressions, "statements \"y0 = ...; y1 = ...\", one for each output");

@@ -22,10 +22,12 @@
 // Functions: exp expm1 log log1p sqrt rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round(half to even) abs
 // sign isnan max min pow fmod atan2 copysign where(condition, a, b) clip(x, lowest, highest); fabs, fmax, fmin and
 // select are spellings of abs, max, min and where.  max, min and clip propagate NaN.
+// Of integers alone: bitand bitor bitxor bitnot lshift rshift.  rshift fills in the sign; a count that is negative or
+// above 63 shifts all bits out, which leaves 0, or what an rshift by 63 leaves.
 //
-// Arithmetic is in f32 when a tensor or the result dtype is floating, or the attribute `arithmetic` says so, else in 64-bit integers (s64), where
-// division truncates, a division by zero gives 0 (fmod: the dividend), overflow wraps, and functions of real numbers
-// are refused.
+// Arithmetic is in f32 when a tensor or the result dtype is floating, or the attribute `arithmetic` says so, and
+// functions of integers are refused; else in 64-bit integers (s64), where division truncates, a division by zero gives
+// 0 (fmod: the dividend), overflow wraps, and functions of real numbers are refused.
 // Sums of reductions are accumulated in at least the precision of the arithmetic.
 #pragma once
 
@@ -67,6 +69,7 @@ enum class Function : uint8_t {
   abs,
   sign,
   isnan,
+  bit_not,
   // Two arguments.
   add,
   subtract,
@@ -86,6 +89,11 @@ enum class Function : uint8_t {
   not_equal,
   logical_and,
   logical_or,
+  bit_and,
+  bit_or,
+  bit_xor,
+  left_shift,
+  right_shift,
   // Three arguments: where(condition, a, b), clip(x, lowest, highest).
   where,
   clip,

@@ -10,8 +10,6 @@
 namespace pl {
 namespace {
 
-bool is_applied(const UnaryFunction& function) { return !function.is(unary::kBoolean); }
-
 // How many parameters a function has.
 size_t parameter_count(const UnaryFunction& function) { return function.beta_key ? 2 : function.alpha_key ? 1 : 0; }
 
@@ -27,7 +25,7 @@ std::string known_steps(const Schema& schema) {
   std::string text = text_of_operands(schema);
   text += text.empty() ? "scale(number)" : ", scale(number)";
   for (const UnaryFunction& function : unary_functions())
-    if (is_applied(function)) text += concat(", ", function.name);
+    if (function.is_post_op()) text += concat(", ", function.name);
   return text;
 }
 
@@ -40,7 +38,7 @@ void check_floats(const Op& op, const PostOp& step, const char* name) {
 
 void complete_function(const Op& op, PostOp& step, const char* name) {
   const UnaryFunction* function = find_unary_function(step.name);
-  if (!function || !is_applied(*function))
+  if (!function || !function->is_post_op())
     check(op, false, Code::invalid_argument, name, " has ", step.name, ", expected ", known_steps(*op.schema));
   step.name = function->name;
   const size_t count = parameter_count(*function), given = step.parameters.size();
@@ -114,7 +112,7 @@ std::string with_words(const std::string& text, const std::string& x, const std:
 std::vector<std::string> activation_choices() {
   std::vector<std::string> choices = {"gelu"};
   for (const UnaryFunction& function : unary_functions())
-    if (is_applied(function)) choices.push_back(function.name);
+    if (function.is_post_op()) choices.push_back(function.name);
   return choices;
 }
 

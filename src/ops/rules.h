@@ -35,6 +35,8 @@ inline constexpr DTypes any{DType::f32, DType::f16, DType::bf16, DType::s8,
                             DType::u8,  DType::s32, DType::s64,  DType::boolean};
 inline constexpr DTypes numbers{DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64};
 inline constexpr DTypes floats{DType::f32, DType::f16, DType::bf16};
+inline constexpr DTypes integers{DType::s8, DType::u8, DType::s32, DType::s64};
+inline constexpr DTypes bits{DType::s8, DType::u8, DType::s32, DType::s64, DType::boolean};
 inline constexpr DTypes wide{DType::f32, DType::f16, DType::bf16, DType::s32, DType::s64};  // for sums
 inline constexpr DTypes indices{DType::s64, DType::s32};
 inline constexpr DTypes bytes{DType::u8, DType::s8};

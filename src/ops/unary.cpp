@@ -25,6 +25,8 @@ void infer_unary(Op& op) {
   if (function.beta_key && op.schema->name != "threshold") check_not_nan(op, *function.beta_key);
   if (const std::string* form = op.attributes.find(attr::approximate))  // of gelu
     op.attributes.set(attr::function, *form == "tanh" ? "gelu_tanh" : "gelu_erf");
+  if (function.is(unary::kBits) && op.in(0).dtype == DType::boolean)  // of one bit
+    op.attributes.set(attr::function, std::string("logical_not"));
   op.attributes.set(attr::alpha, alpha);
   op.attributes.set(attr::beta, beta);
   add_output(op);
@@ -34,16 +36,21 @@ Schema unary_op(const char* name, const char* title, const char* source = nullpt
   const UnaryFunction* function = find_unary_function(name);
   require(function != nullptr, Code::internal, "unary op ", name, " is not in the list of functions");
   const bool numeric = !function->is(unary::kBoolean), integers = function->is(unary::kIntegers);
-  const char* taken = !integers ? "f32, f16 or bf16" : numeric ? "any dtype but bool" : "any dtype";
+  const bool bits = function->is(unary::kBits);
+  const char* taken = bits        ? "integers or bool"
+                      : !integers ? "f32, f16 or bf16"
+                      : numeric   ? "any dtype but bool"
+                                  : "any dtype";
   Schema schema(
       name, "unary",
       concat(title, ", element by element.\n\ny = ", function->formula, "\n\nReturns the shape of x",
              numeric ? " and its dtype" : ", as bool", ".\n\nSource: ", source ? source : "semantics of torch", "."));
   schema.constant(attr::function, std::string(function->name))
       .tensor("x", concat("any shape, ", taken))
-      .of(!integers ? dtypes::floats
-          : numeric ? dtypes::numbers
-                    : dtypes::any)
+      .of(bits        ? dtypes::bits
+          : !integers ? dtypes::floats
+          : numeric   ? dtypes::numbers
+                      : dtypes::any)
       .by_element();
   if (numeric)
     schema.result(Result("y").like("x").shaped("x").over("x"));
@@ -53,12 +60,12 @@ Schema unary_op(const char* name, const char* title, const char* source = nullpt
   schema.keeps_finite = function->is(unary::kFinite);
   schema.applies_function = true;
   schema.infer = infer_unary;
-  if (function->expression)
+  if (function->expression || bits)
     schema.expression = [](const Op& op) {
       const Attributes& a = op.attributes;
       return expression_of(a[attr::function], a[attr::alpha], a[attr::beta]);
     };
-  if (numeric)
+  if (numeric && !bits)
     schema.gradient = [](Derivation& d) {
       const Attributes& a = d.op().attributes;
       const std::string& name = a[attr::function];
@@ -169,6 +176,7 @@ PL_REGISTER_OP([] { return unary_op("asinh", "Inverse hyperbolic sine"); });
 PL_REGISTER_OP([] { return unary_op("acosh", "Inverse hyperbolic cosine"); });
 PL_REGISTER_OP([] { return unary_op("atanh", "Inverse hyperbolic tangent"); });
 PL_REGISTER_OP([] { return unary_op("logical_not", "Logical negation"); });
+PL_REGISTER_OP([] { return unary_op("bitwise_not", "Every bit negated; of bool, logical negation"); });
 PL_REGISTER_OP([] { return unary_op("isnan", "Whether values are NaN"); });
 PL_REGISTER_OP([] { return unary_op("isinf", "Whether values are infinite"); });
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host_testing.h"
+#include "ops/activation.h"
 
 namespace pl::host_testing {
 
@@ -58,8 +59,15 @@ inline double unary_reference(const std::string& name, double x, double alpha, d
   if (name == "isnan") return std::isnan(x);
   if (name == "isinf") return std::isinf(x);
   if (name == "logical_not") return x == 0;
+  if (name == "bitwise_not") return -x - 1;
   std::fprintf(stderr, "unary function %s has no reference\n", name.c_str());
   end_test();
+}
+
+// Whether a unary op takes the dtype.
+inline bool is_defined_on(const std::string& name, DType dtype) {
+  const UnaryFunction& function = *find_unary_function(name);
+  return is_floating(dtype) ? !function.is(unary::kBits) : function.is(unary::kIntegers);
 }
 
 // Where the function is defined and not steep.
@@ -95,6 +103,11 @@ inline double binary_reference(const std::string& name, double x, double y) {
   if (name == "logical_xor") return (x != 0) != (y != 0);
   if (name == "fmod") return y == 0 ? x : std::fmod(x, y);
   if (name == "remainder") return y == 0 ? x : x - std::floor(x / y) * y;
+  if (name == "bitwise_and") return double(int64_t(x) & int64_t(y));
+  if (name == "bitwise_or") return double(int64_t(x) | int64_t(y));
+  if (name == "bitwise_xor") return double(int64_t(x) ^ int64_t(y));
+  if (name == "bitwise_left_shift") return y < 0 || y > 63 ? 0 : std::ldexp(x, int(y));
+  if (name == "bitwise_right_shift") return std::floor(std::ldexp(x, y < 0 || y > 63 ? -63 : -int(y)));
   std::fprintf(stderr, "binary function %s has no reference\n", name.c_str());
   end_test();
 }

@@ -19,8 +19,8 @@ TEST("unary") {
       for (const Dims& shape : {Dims{}, Dims{7}, Dims{2, 17, 3, 5}, Dims{1, 3, 9}, Dims{0, 16, 2}}) {
         const auto [low, high] = domain_of(schema->name);
         const Input x = random_input(dtype, shape, low, high);
-        if (!is_floating(dtype) && !find_unary_function(schema->name)->is(unary::kIntegers)) continue;
-        if (dtype == DType::u8 && schema->name == "neg") continue;  // wraps around
+        if (!is_defined_on(schema->name, dtype)) continue;
+        if (dtype == DType::u8 && (schema->name == "neg" || schema->name == "bitwise_not")) continue;  // wraps around
         const double absolute = schema->name == "gelu" ? 2e-7 * std::max(std::fabs(low), std::fabs(high)) : 0;
         run_all(schema->name.c_str(), attributes_of(schema->name), {x},
                 [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
@@ -123,7 +123,7 @@ TEST("special_values") {
     return out[32];
   };
   for (const UnaryFunction& function : unary_functions()) {
-    if (function.is(unary::kBoolean)) continue;
+    if (!function.is_post_op()) continue;
     CHECK(std::isnan(of(function.name, nan, function.alpha, function.beta)));
   }
   CHECK(of("exp", infinity) == infinity);
@@ -187,7 +187,9 @@ TEST("binary") {
         const bool modulo = schema->name == "fmod" || schema->name == "remainder";
         const bool numeric = schema->name == "add" || schema->name == "sub" || schema->name == "mul" ||
                              schema->name == "maximum" || schema->name == "minimum" || modulo;
-        if (dtype == DType::boolean && numeric) continue;
+        const bool shifts = schema->name.find("shift") != std::string::npos;
+        if (dtype == DType::boolean && (numeric || shifts)) continue;
+        if (is_floating(dtype) && schema->name.rfind("bitwise", 0) == 0) continue;
         if (dtype == DType::u8 && schema->name == "sub") continue;  // wraps; tested by hand
         const double low = schema->name == "pow" || schema->name == "div" || modulo ? 0.2 : -3;
         const Input x = random_input(dtype, xs, low, 3), y = random_input(dtype, ys, low, 3);
@@ -212,6 +214,12 @@ TEST("binary") {
   const Input big{TensorDesc::dense(DType::u8, {3}), {250, 3, 7}}, more{TensorDesc::dense(DType::u8, {3}), {10, 5, 7}};
   run_all("add", "", {big, more}, expect({4, 8, 14}));
   run_all("sub", "", {big, more}, expect({240, 254, 0}));
+  run_all("bitwise_left_shift", "", {big, more}, expect({0, 96, 128}));
+  run_all("bitwise_not", "", {big}, expect({5, 252, 248}));
+  const Input least{TensorDesc::dense(DType::s32, {6}), {-2147483648.0, -1, -1, 2147483647.0, -5, 5}},
+      counts{TensorDesc::dense(DType::s32, {6}), {31, 40, 64, 31, -1, -1}};
+  run_all("bitwise_left_shift", "", {least, counts}, expect({0, 0, 0, -2147483648.0, 0, 0}));
+  run_all("bitwise_right_shift", "", {least, counts}, expect({-1, -1, -1, 0, -1, 0}));
   // More than one thread and pieces that do not divide evenly.
   const Input wide = random_input(DType::f32, {3, 70001}), row = random_input(DType::f32, {70001});
   run_all("mul", "", {wide, row}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {

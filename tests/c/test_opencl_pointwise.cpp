@@ -21,7 +21,7 @@ TEST("unary") {
     // leave padding.
     for (DType dtype : {DType::f32, DType::s32}) {
       const Dims shape = schema->name == "exp" ? Dims{2, 9, 3, 5} : Dims{90};
-      if (!is_floating(dtype) && !find_unary_function(schema->name)->is(unary::kIntegers)) continue;
+      if (!is_defined_on(schema->name, dtype)) continue;
       const Input x = random_input(dtype, shape, low, high);
       run_all_opencl(schema->name.c_str(), attributes_of(name), {x},
                      [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
@@ -76,6 +76,11 @@ TEST("binary") {
   run_all_opencl("add", "", {big, more}, expect({4, 8, 14}));
   run_all_opencl("sub", "", {big, more}, expect({240, 254, 0}));
   run_all_opencl("eq", "", {big, more}, expect({0, 0, 1}));
+  run_all_opencl("bitwise_xor", "", {big, more}, expect({240, 6, 0}));
+  const Input least{TensorDesc::dense(DType::s32, {6}), {-2147483648.0, -1, -1, 2147483647.0, -5, 5}},
+      counts{TensorDesc::dense(DType::s32, {6}), {31, 40, 64, 31, -1, -1}};
+  run_all_opencl("bitwise_left_shift", "", {least, counts}, expect({0, 0, 0, -2147483648.0, 0, 0}));
+  run_all_opencl("bitwise_right_shift", "", {least, counts}, expect({-1, -1, -1, 0, -1, 0}));
   const Input x = random_input(DType::f32, {2, 19, 4, 4}), y = random_input(DType::f32, {2, 19, 4, 4});
   run_all_opencl("add", "activation=leaky_relu", {x, y},
                  [&](const Op& op, const std::vector<Values>& out, const std::string& what) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .case import X4, Case, into, normal, positive
+from .case import X4, Case, integers, into, normal, positive
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -46,6 +46,9 @@ add("threshold", normal(X4), threshold=0.3, value=-7.0)
 for _op in ("isnan", "isinf"):
     add(_op, lambda rng: [rng.choice([0, 1, np.nan, np.inf, -np.inf], X4).astype(np.float32)])
 add("logical_not", lambda rng: [rng.random(X4) < 0.5])
+add("bitwise_not", lambda rng: [rng.random(X4) < 0.5], name="bool")
+for _dtype in ("uint8", "int32"):
+    add("bitwise_not", integers(_dtype, X4), name=_dtype)
 add("prelu", normal(X4, (19,)), lambda torch, f, t, a: f.prelu(*t))
 add("prelu", normal(X4, (1,)), lambda torch, f, t, a: f.prelu(*t))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import X4, Case, into, normal, positive, post_ops
+from .case import X4, Case, integers, into, normal, positive, post_ops
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -43,6 +43,13 @@ for _op, _mode in (("div", "trunc"), ("div", "floor"), ("fmod", None), ("remaind
 add("pow", lambda rng: [rng.integers(-9, 9, X4), rng.integers(0, 9, (19, 1, 1))], name="integers")
 for _op in ("logical_and", "logical_or", "logical_xor"):
     add(_op, lambda rng: [rng.random(X4) < 0.5, rng.random((9, 10)) < 0.5])
+# Each in every dtype: test_bits.py.
+add("bitwise_and", lambda rng: [rng.random(X4) < 0.5, rng.random((9, 10)) < 0.5], name="bool")
+for _op, _dtype in (("and", "int64"), ("or", "uint8"), ("xor", "int32")):
+    add(f"bitwise_{_op}", integers(_dtype, X4, (19, 1, 1)), name=_dtype)
+for _op in ("bitwise_left_shift", "bitwise_right_shift"):
+    for _dtype in ("int8", "int64"):  # by counts, some of which shift all bits out
+        add(_op, lambda rng, d=_dtype: [*integers(d, X4)(rng), rng.integers(-2, 70, (19, 1, 1)).astype(d)], name=_dtype)
 add(
     "where",
     lambda rng: [
@@ -147,6 +154,15 @@ add(
     variadic=True,
     name="remainder of integers",
     expressions="y0 = fmod(x0, x1)",
+)
+add(
+    "pointwise",
+    lambda rng: [*integers("int64", (7, 5))(rng), rng.integers(-2, 70, (5,))],
+    lambda torch, f, t, a: ((t[0] & ~t[1]) ^ (t[0] >> t[1])) | (t[1] << 3),
+    variadic=True,
+    name="bits",
+    expressions="a = bitand(x0, bitnot(x1)); y0 = bitor(bitxor(a, rshift(x0, x1)), lshift(x1, s0))",
+    scalars=[3],
 )
 add(
     "pointwise",

@@ -48,6 +48,12 @@ def normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.
     return lambda rng: [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
+def integers(dtype: str, *shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.ndarray | None]]:
+    """Values of all bits of the dtype."""
+    limits = np.iinfo(dtype)
+    return lambda rng: [rng.integers(limits.min, limits.max, shape, dtype, endpoint=True) for shape in shapes]
+
+
 def operands(steps: str, y: tuple[int, ...], *shapes: tuple[int, ...]) -> Callable[..., list[np.ndarray | None]]:
     """Tensors of these shapes, and what the steps of post_ops read: a residual, a gate, of the shape of y."""
 

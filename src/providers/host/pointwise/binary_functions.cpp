@@ -77,6 +77,13 @@ PL_FUNCTION(IntegerGt, int64_t, a > b)
 PL_FUNCTION(IntegerGe, int64_t, a >= b)
 PL_FUNCTION(IntegerAnd, int64_t, (a != 0) & (b != 0))
 PL_FUNCTION(IntegerOr, int64_t, (a != 0) | (b != 0))
+PL_FUNCTION(BitAnd, int64_t, a& b)
+PL_FUNCTION(BitOr, int64_t, a | b)
+PL_FUNCTION(BitXor, int64_t, a ^ b)
+// Narrower integers come with their sign, or with zeros, in all bits above: what these shift is right in their bits,
+// too.  A count that is negative or above 63 shifts all bits out.
+PL_FUNCTION(LeftShift, int64_t, uint64_t(b) > 63 ? 0 : int64_t(uint64_t(a) << (b & 63)))
+PL_FUNCTION(RightShift, int64_t, a >> (uint64_t(b) > 63 ? 63 : b))
 #undef PL_FUNCTION
 
 // The C library's pow, with the constant exponents that models use in vector code.
@@ -171,6 +178,11 @@ constexpr NamedBinary<int64_t> kInteger[] = {
     {"logical_and", run_binary<IntegerAnd>},
     {"logical_or", run_binary<IntegerOr>},
     {"logical_xor", run_binary<IntegerXor>},
+    {"bitwise_and", run_binary<BitAnd>},
+    {"bitwise_or", run_binary<BitOr>},
+    {"bitwise_xor", run_binary<BitXor>},
+    {"bitwise_left_shift", run_binary<LeftShift>},
+    {"bitwise_right_shift", run_binary<RightShift>},
     {"div_trunc", run_binary<IntegerDiv>},
     {"div_floor", run_binary<IntegerDivFloor>},
     {"fmod", run_binary<IntegerFmod>},

@@ -59,6 +59,7 @@ const char* table_name(Function function) {
     case Function::round: return "round";
     case Function::abs: return "abs";
     case Function::sign: return "sign";
+    case Function::bit_not: return "bitwise_not";
     case Function::add: return "add";
     case Function::subtract: return "sub";
     case Function::multiply: return "mul";
@@ -77,6 +78,11 @@ const char* table_name(Function function) {
     case Function::not_equal: return "ne";
     case Function::logical_and: return "logical_and";
     case Function::logical_or: return "logical_or";
+    case Function::bit_and: return "bitwise_and";
+    case Function::bit_or: return "bitwise_or";
+    case Function::bit_xor: return "bitwise_xor";
+    case Function::left_shift: return "bitwise_left_shift";
+    case Function::right_shift: return "bitwise_right_shift";
     default: return nullptr;
   }
 }

@@ -192,6 +192,8 @@ UnaryRun<int64_t> find_integer_unary(std::string_view name) {
     return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return v; }); };
   if (name == "sign")
     return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(v > 0) - V(v < 0); }); };
+  if (name == "bitwise_not")
+    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return ~v; }); };
   if (name == "logical_not")
     return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(v == 0); }); };
   return nullptr;

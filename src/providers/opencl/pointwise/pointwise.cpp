@@ -178,6 +178,11 @@ void list_binary(const Op& op, OpenclDevice& device, CandidateList& out) {
   };
   // Of integers, whose division truncates; pow of them is left out.
   static const std::map<std::string, const char*> integer_expressions = {
+      {"bitwise_and", "y0 = bitand(x0, x1)"},
+      {"bitwise_or", "y0 = bitor(x0, x1)"},
+      {"bitwise_xor", "y0 = bitxor(x0, x1)"},
+      {"bitwise_left_shift", "y0 = lshift(x0, x1)"},
+      {"bitwise_right_shift", "y0 = rshift(x0, x1)"},
       {"div_trunc", "y0 = x0 / x1"},
       {"div_floor", "q = x0 / x1; r = fmod(x0, x1); y0 = x1 != 0 && r != 0 && (r < 0) != (x1 < 0) ? q - 1 : q"},
       {"remainder", "r = fmod(x0, x1); y0 = x1 != 0 && r != 0 && (r < 0) != (x1 < 0) ? r + x1 : r"},

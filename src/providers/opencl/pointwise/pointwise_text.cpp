@@ -46,6 +46,7 @@ std::string node_text(const Node& node, const std::string& a, const std::string&
     case Function::abs: return real ? "fabs(" + a + ")" : "(" + a + " < 0L ? -" + a + " : " + a + ")";
     case Function::sign: return real ? "UNARY_sign(float, " + a + ", 0, 0)" : "UNARYI_sign(" + a + ", 0, 0)";
     case Function::isnan: return real ? truth("isnan(" + a + ")", real) : zero;
+    case Function::bit_not: return "~" + a;
     case Function::add: return a + " + " + b;
     case Function::subtract: return a + " - " + b;
     case Function::multiply: return a + " * " + b;
@@ -64,6 +65,11 @@ std::string node_text(const Node& node, const std::string& a, const std::string&
     case Function::not_equal: return truth(a + " != " + b, real);
     case Function::logical_and: return truth(a + " != " + zero + " && " + b + " != " + zero, real);
     case Function::logical_or: return truth(a + " != " + zero + " || " + b + " != " + zero, real);
+    case Function::bit_and: return a + " & " + b;
+    case Function::bit_or: return a + " | " + b;
+    case Function::bit_xor: return a + " ^ " + b;
+    case Function::left_shift: return "integer_left_shift(" + a + ", " + b + ")";
+    case Function::right_shift: return "integer_right_shift(" + a + ", " + b + ")";
     case Function::where: return "(" + a + " != " + zero + " ? " + b + " : " + c + ")";
     case Function::clip:
       return real ? "minimum(maximum(" + a + ", " + b + "), " + c + ")" : "min(max(" + a + ", " + b + "), " + c + ")";
