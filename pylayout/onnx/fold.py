@@ -21,7 +21,7 @@ import numpy
 from ..dtypes import dtype_of
 from ..errors import InvalidArgumentError, ShapeError
 
-__all__ = ["BASE_BYTES", "BYTES_PER_BYTE", "FOLDS", "MAX_BYTES", "arange", "budget", "room", "topk"]
+__all__ = ["BASE_BYTES", "BYTES_PER_BYTE", "FOLDS", "MAX_BYTES", "arange", "budget", "room", "shifted", "topk"]
 
 Array = Any
 
@@ -135,7 +135,25 @@ _RELATIONS: _Functions = {
     "logical_or": numpy.logical_or,
     "logical_xor": numpy.logical_xor,
 }
-for _name, _function in _ARITHMETIC.items():
+
+
+def shifted(x: Array, by: Array, left: bool) -> Array:
+    """Bits moved; a count that is negative, or not less than the bits of the dtype, shifts all of them out."""
+    inside = (by >= 0) & (by < 8 * x.dtype.itemsize)
+    count = numpy.where(inside, by, 0).astype(x.dtype)
+    if left:
+        return numpy.where(inside, numpy.left_shift(x, count), 0).astype(x.dtype)
+    return numpy.where(inside, numpy.right_shift(x, count), numpy.where(x < 0, -1, 0)).astype(x.dtype)
+
+
+_BITWISE: _Functions = {
+    "bitwise_and": numpy.bitwise_and,
+    "bitwise_or": numpy.bitwise_or,
+    "bitwise_xor": numpy.bitwise_xor,
+    "bitwise_left_shift": lambda x, y: shifted(x, y, True),
+    "bitwise_right_shift": lambda x, y: shifted(x, y, False),
+}
+for _name, _function in (_ARITHMETIC | _BITWISE).items():
     _binary(_name, _same_type(_function))
 for _name, _function in _RELATIONS.items():
     _binary(_name, _function)
@@ -181,6 +199,7 @@ _UNARY: _Functions = {
     "cos": numpy.cos,
     "sign": numpy.sign,
     "square": numpy.square,
+    "bitwise_not": numpy.invert,
     "reciprocal": numpy.reciprocal,
     "relu": lambda x: numpy.maximum(x, numpy.zeros((), x.dtype)),
 }

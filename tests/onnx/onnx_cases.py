@@ -212,6 +212,18 @@ for op in ("GreaterOrEqual", "LessOrEqual"):
 for op in ("And", "Or", "Xor"):
     case(op, some_ints(3, 4) > 0, some_ints(4) > 0, opsets=(9,))
 case("Not", some_ints(3, 4) > 0, opsets=(9,))
+for dtype in ("uint8", "int8", "int32", "int64"):
+    edges = numpy.iinfo(dtype)
+    words = some_ints(3, 4, low=edges.min, high=edges.max, dtype=dtype)
+    words[0, :2] = edges.min, edges.max
+    for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+        case(op, words, words[1], opsets=(18,))
+        case(op, words, words[:, :1], opsets=(18,), const=(1,))
+    case("BitwiseNot", words, opsets=(18,))
+for way in ("LEFT", "RIGHT"):
+    case("BitShift", words_of_8 := some_ints(4, 9, low=0, high=256, dtype="uint8"), ints(range(9), dtype="uint8"),
+         opsets=(11, 18), direction=way)  # fmt: skip
+    case("BitShift", words_of_8, ints([[3], [1], [255], [9]], dtype="uint8"), const=(1,), direction=way)
 case("Mod", some_ints(5, 6), some_ints(6, low=1), opsets=(10, 13))
 case("Mod", ints([7, -7, 7, -7]), ints([3, 3, -3, -3]))
 case("Mod", randn(5, 6), positive(6), fmod=1)

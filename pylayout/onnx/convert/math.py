@@ -51,6 +51,8 @@ _BINARY = {
     "Xor": "logical_xor",
 }
 
+_BITWISE = {"BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor"}
+
 _VARIADIC = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 
 
@@ -62,6 +64,22 @@ def unary(node: Node) -> Result:
 @converter(*_BINARY, since=7)
 def binary(node: Node) -> Result:
     return node.op(_BINARY[node.op_type], node.x(0), node.x(1))
+
+
+@converter(*_BITWISE, since=18)
+def bitwise(node: Node) -> Result:
+    return node.op(_BITWISE[node.op_type], node.x(0), node.x(1))
+
+
+@converter("BitwiseNot", since=18)
+def bitwise_not(node: Node) -> Result:
+    return node.op("bitwise_not", node.x(0))
+
+
+@converter("BitShift", since=11)
+def shift(node: Node) -> Result:
+    way = node.text("direction", choices=("LEFT", "RIGHT"))
+    return node.op(f"bitwise_{way.lower()}_shift", node.x(0), node.x(1))
 
 
 @converter("Div", since=7)

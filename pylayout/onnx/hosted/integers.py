@@ -1,4 +1,4 @@
-"""Bits of integers: BitShift, Bitwise*, BitCast."""
+"""Bits of integers that plans have no dtype for: BitShift, Bitwise*; BitCast."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from typing import Any
 import numpy
 
 from ...errors import InvalidArgumentError
+from ..fold import shifted
 from ..host import Call, host
 
 
 @host("BitShift")
 def shift(call: Call) -> Any:
-    x, by = call.x(0), call.x(1)
-    bits = 8 * x.dtype.itemsize
-    beyond = (by < 0) | (by >= bits) if by.dtype.kind == "i" else by >= bits
-    amount = numpy.where(beyond, 0, by).astype(x.dtype)
-    if call.attribute("direction") == "LEFT":
-        return numpy.where(beyond, x.dtype.type(0), numpy.left_shift(x, amount)).astype(x.dtype)
-    rest = numpy.where(x < 0, -1, 0).astype(x.dtype) if x.dtype.kind == "i" else x.dtype.type(0)
-    return numpy.where(beyond, rest, numpy.right_shift(x, amount)).astype(x.dtype)
+    return shifted(call.x(0), call.x(1), call.attribute("direction") == "LEFT")
 
 
 @host("BitwiseAnd")

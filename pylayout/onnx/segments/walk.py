@@ -163,7 +163,8 @@ def _interpolate(x: Any, size: Sequence[int], mode: str = "nearest", align_corne
 
 # Those of the same signature in fold.py, but for `dim` and the like, which come by name.
 _FOLDED = [
-    "abs", "add", "amax", "amin", "argmax", "argmin", "cast", "ceil", "clip", "cos", "cumsum", "div", "eq", "exp",
+    "abs", "add", "amax", "amin", "argmax", "argmin", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cast", "ceil", "clip", "cos", "cumsum", "div", "eq", "exp",
     "expand", "floor", "fmod", "ge", "gt", "isinf", "isnan", "le", "log", "logical_and", "logical_not", "logical_or",
     "logical_xor", "lt", "maximum", "mean", "minimum", "mul", "ne", "neg", "pow", "prod", "reciprocal", "relu",
     "remainder", "round", "sign", "sin", "sqrt", "square", "sub", "sum", "tile", "trunc", "where",
