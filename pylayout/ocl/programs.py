@@ -100,6 +100,8 @@ def functional_form(name: str) -> tuple[Any, tuple[int, ...]]:
     packet = rest.partition(".")[0]
     if packet.endswith("_") and not packet.endswith("__") and written == (0,):
         wanted, target = arguments, packet[:-1]
+    elif packet.startswith("__i") and packet.endswith("__") and written == (0,):  # x <<= y
+        wanted, target = arguments, f"__{packet[3:]}"
     elif all(arguments[place].is_out for place in written):
         wanted, target = [argument for argument in arguments if not argument.is_out], packet
     else:  # beside its results: statistics

@@ -36,6 +36,12 @@ def llama(transformers):
     return transformers.LlamaForCausalLM(config)
 
 
+def gpt2(transformers):
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_positions=64, n_embd=16, n_layer=1, n_head=2, **WORDS)
+    )
+
+
 def t5(transformers):
     config = transformers.T5Config(d_model=16, num_layers=1, num_heads=2, d_ff=24, d_kv=8, **WORDS)
     config.decoder_start_token_id = 0
@@ -46,6 +52,21 @@ CASES = [
     (llama, "greedy", False), (llama, "beams", False), (llama, "greedy, a cache of one size", True),
     (t5, "greedy", True),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "sampled"), [(gpt2, False), (llama, True)], ids=["gpt2, greedy", "llama, sampled"])
+def test_no_token_is_computed_on_the_cpu(make, sampled):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = make(transformers).eval().to(OCL)
+    words, mask = torch.randint(3, 61, (2, 6)), torch.ones(2, 6, dtype=torch.int64)
+    words[0, :2], mask[0, :2] = 0, 0
+    torch.ocl.clear_fallbacks()
+    made = model.generate(
+        input_ids=words.to(OCL), attention_mask=mask.to(OCL), max_new_tokens=3, do_sample=sampled, eos_token_id=2
+    )
+    assert made.shape[0] == 2 and made.shape[1] > 6
+    assert torch.ocl.fallbacks() == []
 
 
 @pytest.mark.slow

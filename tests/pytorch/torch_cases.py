@@ -23,6 +23,17 @@ def i(high: int, *shape: int) -> torch.Tensor:
     return torch.randint(0, high, shape, generator=_generator)
 
 
+INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
+
+
+def _ints(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Values of all bits of the dtype."""
+    limits = torch.iinfo(dtype)
+    made = torch.randint(limits.min, limits.max, shape or (3, 4), generator=_generator, dtype=dtype)
+    made.view(-1)[:2] = torch.tensor([limits.min, limits.max], dtype=dtype)
+    return made
+
+
 def b(*shape: int) -> torch.Tensor:
     return torch.rand(*shape, generator=_generator) > 0.5
 
@@ -38,6 +49,7 @@ def _halves(*shape: int) -> torch.Tensor:
 
 
 X = r(2, 3, 4)
+_COUNTS = torch.tensor([0, 1, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 255, -1, -2, -64, -128])  # of shifts
 A, B = r(2, 5, 3), r(2, 4, 3)
 ENDS = torch.tensor([4, 4, 9], dtype=torch.int32)  # of groups of 9 rows
 _EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
@@ -60,7 +72,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "isnan.default": [(torch.tensor([1.0, float("nan")]),)],
     "isinf.default": [(torch.tensor([1.0, float("inf")]),)],
     "logical_not.default": [(b(3, 4),), (i(2, 3),)],
-    "bitwise_not.default": [(b(3, 4),)],
+    "bitwise_not.default": [(b(3, 4),), *((_ints(dtype),) for dtype in INTEGERS)],
     "gelu.default": [(X,), (X, {"approximate": "tanh"})],
     "elu.default": [(X,), (X, 1.6732, 1.0507), (X, 0.5, 2.0, 1.5)],
     "celu.default": [(X, 1.5)],
@@ -123,8 +135,42 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     **{f"{op}.Tensor": [(i(3, 4), i(3, 4)), (X, i(2, 4))] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
     **{f"{op}.Scalar": [(i(3, 4), 1), (i(3, 4), 0.5), (X, 0)] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
     **{f"logical_{op}.default": [(b(9), b(9)), (i(2, 9), b(9))] for op in ("and", "or", "xor")},
-    **{f"bitwise_{op}.Tensor": [(b(9), b(9))] for op in ("and", "or", "xor")},
-    **{f"bitwise_{op}.Scalar": [(b(9), True)] for op in ("and", "or", "xor")},
+    **{
+        f"bitwise_{op}.Tensor": [
+            (b(9), b(9)),
+            (b(9), i(9, 9)),
+            *((_ints(dtype), _ints(dtype, 4)) for dtype in INTEGERS),
+            (_ints(torch.int64), _ints(torch.uint8)),
+        ]
+        for op in ("and", "or", "xor")
+    },
+    **{
+        f"bitwise_{op}.Scalar": [(b(9), True), *((_ints(dtype), number) for dtype in INTEGERS for number in (5, -8))]
+        for op in ("and", "or", "xor")
+    },
+    **{
+        f"bitwise_{op}.Scalar_Tensor": [(True, b(9)), *((77, _ints(dtype)) for dtype in INTEGERS)]
+        for op in ("and", "or", "xor")
+    },
+    **{
+        f"{op}.Tensor": [
+            *((_ints(dtype)[..., None], _COUNTS.to(dtype)) for dtype in INTEGERS),
+            (_ints(torch.uint8)[..., None], _COUNTS.to(torch.int64)),
+        ]
+        for op in ("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__")
+    },
+    **{
+        f"{op}.{form}": [(_ints(dtype), count) for dtype in INTEGERS for count in (0, 3, 7, 8, 40, -1)]
+        for op, form in (
+            ("bitwise_left_shift", "Tensor_Scalar"),
+            ("bitwise_right_shift", "Tensor_Scalar"),
+            ("__lshift__", "Scalar"),
+            ("__rshift__", "Scalar"),
+        )
+    },
+    **{
+        f"bitwise_{op}_shift.Scalar_Tensor": [(-77, _COUNTS), (77, _COUNTS.to(torch.uint8))] for op in ("left", "right")
+    },
     "where.self": [(b(3, 4), X, r(4)), (b(4), X, i(9, 4))],
     "masked_fill.Scalar": [(X, b(3, 4), -1e9)],
     "masked_fill.Tensor": [(X, b(3, 4), torch.tensor(2.0))],

@@ -188,17 +188,48 @@ for _op in ("and", "or", "xor"):
     converter(f"logical_{_op}.default")(_logical(f"logical_{_op}"))
 
 
-def _bitwise(op: str) -> Callable[[Call, Any, Any], Operand]:
+_BITS = {"u8": 8, "s8": 8, "s32": 32, "s64": 64}
+
+
+def _in_bits(value: Any, dtype: str) -> Any:
+    """A number as those bits of it that the dtype has."""
+    if isinstance(value, Operand) or not isinstance(value, int):
+        return value
+    bits = _BITS[dtype]
+    low = value & ((1 << bits) - 1)
+    return low - (1 << bits) if dtype[0] == "s" and low >> (bits - 1) else low
+
+
+def _of_bits(op: str) -> Callable[[Call, Any, Any], Operand]:
     def convert(call: Call, x: Any, y: Any) -> Operand:
-        require(call.dtype() == "bool", f"dtype {call.dtype()}")
-        made: Operand = call.op(op, *_promoted(call, x, y))
+        dtype = call.dtype()
+        require(dtype in _BITS, f"dtype {dtype}")
+        made: Operand = call.op(op, *_promoted(call, _in_bits(x, dtype), _in_bits(y, dtype)))
+        return made
+
+    return convert
+
+
+def _bitwise(op: str) -> Callable[[Call, Any, Any], Operand]:
+    of_integers = _of_bits(f"bitwise_{op}")
+
+    def convert(call: Call, x: Any, y: Any) -> Operand:
+        if call.dtype() != "bool":
+            return of_integers(call, x, y)
+        made: Operand = call.op(f"logical_{op}", *_promoted(call, x, y))
         return made
 
     return convert
 
 
 for _op in ("and", "or", "xor"):
-    converter(f"bitwise_{_op}.Tensor", f"bitwise_{_op}.Scalar", note="of bool only")(_bitwise(f"logical_{_op}"))
+    converter(*(f"bitwise_{_op}.{_form}" for _form in ("Tensor", "Scalar", "Scalar_Tensor")))(_bitwise(_op))
+for _op, _sign in (("left", "l"), ("right", "r")):
+    converter(
+        *(f"bitwise_{_op}_shift.{_form}" for _form in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
+        *(f"__{_sign}shift__.{_form}" for _form in ("Tensor", "Scalar")),
+        note="of integers only",
+    )(_of_bits(f"bitwise_{_op}_shift"))
 
 
 @converter("where.self")

@@ -65,10 +65,9 @@ for _aten, _text in {
     converter(f"{_aten}.default")(_expression(_text))
 
 
-@converter("bitwise_not.default", note="of bool only")
+@converter("bitwise_not.default")
 def bitwise_not(call: Call, x: Operand) -> Operand:
-    require(x.dtype == "bool", f"dtype {x.dtype}")
-    made: Operand = call.op("logical_not", x)
+    made: Operand = call.op("logical_not" if x.dtype == "bool" else "bitwise_not", x)
     return made
 
 
