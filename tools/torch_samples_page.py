@@ -18,6 +18,10 @@ DATA, PAGE = FOLDER / "pytorch-samples.json", FOLDER / "pytorch-samples.md"
 # By part: title, and the command that gives it.
 PARTS = {
     "ops": ("Ops", "tests/pytorch/ocl_opinfo.py --samples 1"),
+    "integers": (
+        "Ops of integers alone, int64",
+        "tests/pytorch/ocl_opinfo.py --samples 1 --dtype int64 --integers-alone",
+    ),
     "gradients": ("Gradients of ops", "tests/pytorch/ocl_opinfo.py --samples 1 --gradients"),
     "modules_f32": ("Modules, float32", "tests/pytorch/ocl_modules.py"),
     "modules_f16": ("Modules, float16", "tests/pytorch/ocl_modules.py --dtype float16"),

@@ -1,6 +1,7 @@
 """PyTorch's own samples of its ops (`op_db`) on the device ocl, held against the CPU.
 
-python tests/pytorch/ocl_opinfo.py [--gradients] [--dtype float32] [--samples 4] [--list] [--json FILE] [NAME ...]
+python tests/pytorch/ocl_opinfo.py [--gradients] [--dtype float32] [--integers-alone] [--samples 4] [--list]
+    [--json FILE] [NAME ...]
 
 prints what is wrong; with --list also which ops ran on the device alone, and which ops of the others ran on the CPU.
 """
@@ -107,8 +108,13 @@ def wrong(op: Any, dtype: torch.dtype = torch.float32, gradients: bool = False, 
             yield f"{name_of(op)}, sample {number}: {type(error).__name__}: {text}"
 
 
-def asked(dtype: torch.dtype, gradients: bool) -> list[Any]:
-    return [op for op in infos(dtype, gradients) if not {op.name, name_of(op)} & OTHER]
+def asked(dtype: torch.dtype, gradients: bool, integers_alone: bool = False) -> list[Any]:
+    """The entries that take this dtype; `integers_alone`: those of them that have no float32."""
+    return [
+        op
+        for op in infos(dtype, gradients)
+        if not {op.name, name_of(op)} & OTHER and not (integers_alone and op.supports_dtype(torch.float32, "cpu"))
+    ]
 
 
 def survey(name: str, texts: Iterator[str]) -> dict[str, Any]:
@@ -163,9 +169,11 @@ def shard(entries: list[Any], given: argparse.Namespace) -> list[Any]:
 def main() -> None:
     parser = options(argparse.ArgumentParser(description=__doc__.split("\n", 1)[0]))
     parser.add_argument("--gradients", action="store_true")
+    parser.add_argument("--integers-alone", action="store_true", help="entries that have no float32")
     given = parser.parse_args()
     dtype = start(given)
-    chosen = [op for op in asked(dtype, given.gradients) if not given.names or op.name in given.names]
+    entries = asked(dtype, given.gradients, given.integers_alone)
+    chosen = [op for op in entries if not given.names or op.name in given.names]
     entries = [survey(name_of(op), wrong(op, dtype, given.gradients, given.samples)) for op in shard(chosen, given)]
     sys.exit(report(entries, given))
 

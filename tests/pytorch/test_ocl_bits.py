@@ -127,3 +127,13 @@ def test_vector_of_whole_numbers_in_a_compiled_graph():
         same(mine, theirs)
     (graph,) = pylayout.torch.report().graphs
     assert graph.partitions == 1 and not graph.left, str(graph)
+
+
+def test_the_sampler_of_detectors(torchvision_models):
+    """Faster R-CNN chooses among its proposals by masks of bytes."""
+    utils = pytest.importorskip("torchvision.models.detection._utils")
+    matched = torch.randint(-1, 3, (60,), generator=torch.Generator().manual_seed(3))
+    positive, negative = utils.BalancedPositiveNegativeSampler(16, 0.25)([matched.to(OCL)])
+    chosen = torch.where(positive[0] | negative[0])[0]
+    assert positive[0].dtype == torch.uint8 and chosen.device.type == "ocl"
+    assert chosen.numel() == 16 and (matched[chosen.cpu()] >= 0).all()

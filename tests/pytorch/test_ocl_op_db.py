@@ -25,14 +25,15 @@ def quiet(unoptimised):
     torch.ocl.set_fallback("silent")
 
 
-def claimed(gradients=False):
-    names = DATA["gradients" if gradients else "ops"]["claimed"]
-    return [op for op in opinfo.infos(gradients=gradients) if opinfo.name_of(op) in names]
+def claimed(part="ops"):
+    names = DATA[part]["claimed"]
+    dtype = torch.int64 if part == "integers" else torch.float32
+    return [op for op in opinfo.infos(dtype, part == "gradients") if opinfo.name_of(op) in names]
 
 
-def check(op, gradients=False):
+def check(op, gradients=False, dtype=torch.float32, samples=1):
     with pl.profile() as profile:
-        assert not [*ocl_opinfo.wrong(op, gradients=gradients, samples=1)]
+        assert not [*ocl_opinfo.wrong(op, dtype, gradients, samples)]
     assert torch.ocl.fallbacks() == []
     on_host = [event["op"] for event in profile.events if event["kind"] == "op" and event["device"] == "cpu"]
     assert on_host == []  # whoever counts
@@ -43,7 +44,12 @@ def test_claimed_ops(op):
     check(op)
 
 
-@pytest.mark.parametrize("op", claimed(True)[::EVERY_GRADIENT], ids=opinfo.name_of)
+@pytest.mark.parametrize("op", claimed("integers"), ids=opinfo.name_of)
+def test_claimed_ops_of_integers_alone(op):
+    check(op, dtype=torch.int64, samples=4)
+
+
+@pytest.mark.parametrize("op", claimed("gradients")[::EVERY_GRADIENT], ids=opinfo.name_of)
 def test_claimed_gradients(op):
     check(op, True)
 
@@ -55,7 +61,7 @@ def test_all_claimed_ops(op):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("op", claimed(True), ids=opinfo.name_of)
+@pytest.mark.parametrize("op", claimed("gradients"), ids=opinfo.name_of)
 def test_all_claimed_gradients(op):
     check(op, True)
 
