@@ -179,9 +179,9 @@ def test_of_floats_they_are_refused():
         with pytest.raises(pl.UnsupportedError, match=f"{op}: x has dtype f32, expected one of s8, u8, s32, s64"):
             getattr(ops, op)(x, x)
     with pytest.raises(pl.UnsupportedError, match="bitwise_and: x has dtype f32"):
-        x & x
+        _ = x & x
     with pytest.raises(pl.UnsupportedError, match="bitwise_not: x has dtype f32"):
-        ~x
+        _ = ~x
     with pytest.raises(pl.UnsupportedError, match="bitwise_not: x has dtype f32"):
         ops.bitwise_not(x)
     with pytest.raises(pl.UnsupportedError, match="bitwise_left_shift: x has dtype bool"):

@@ -62,9 +62,11 @@ def test_exact_results_are_pytorchs(case: OpCase) -> None:
         difference = np.where(np.isnan(wanted.reshape(-1)) & np.isnan(np.asarray(values, np.float64)), 0, difference)
         scale = max(1.0, float(np.abs(wanted).max(initial=0)))
         # PyTorch gives f16 and integers where the op does: as far off as rounding. Gradients of recurrent layers take
-        # the layer's result, rounded to f32, where PyTorch has its own in float64.
+        # the layer's result, rounded to f32, where PyTorch has its own in float64. The slope of its hardsigmoid is a
+        # sixth in f32.
         rounded_input = case.op in ("lstm_backward", "gru_backward", "rnn_backward")
-        allowed = (1e-3 if "f16" in str(attributes) else 2e-6 if rounded_input else 1e-9) * scale
+        sixths = case.op == "squeeze_excite_backward" and "hardsigmoid" in str(attributes)
+        allowed = (1e-3 if "f16" in str(attributes) else 2e-6 if rounded_input else 1e-7 if sixths else 1e-9) * scale
         assert difference.max(initial=0) <= allowed + (bound.max(initial=0) if wanted.dtype.kind in "iu" else 0)
         assert np.all(bound >= 0)
 

@@ -8,7 +8,7 @@
 //   by_mean[n, c] = scale * (wei1^T * by_hidden)
 // squeeze_excite_backward_weights: sums over images
 //   dwei1 = by_hidden * means^T, dbias1 = by_hidden, dwei2 = by_gate * hidden^T, dbias2 = by_gate
-// squeeze_excite_backward_scale: dst[n, p, c] = grad[n, p, c] * gate(before2)[n, c] + by_mean[n, c]
+// squeeze_excite_backward: dst[n, p, c] = grad[n, p, c] * gate(before2)[n, c] + by_mean[n, c]
 //
 // Tensors: SRC, GRAD and DST (n, positions, c), dense, c a multiple of 4; WEI1, BIAS1, WEI2, BIAS2 as layers.clh has
 // them; DWEI1 (s, c) and DWEI2 (c, s), dense, DBIAS1 (s), DBIAS2 (c).  The workspace, f32: sums (n, parts, 2, c), and
@@ -171,7 +171,7 @@ __kernel void squeeze_excite_backward_weights(__global const float* restrict wor
 
 // A work-item computes ROWS positions of four channels.  Ids: 0 quads of channels, 1 positions, ROWS for each, 2 n.
 // DST may be GRAD.
-__kernel void squeeze_excite_backward_scale(__global const STORAGE_T(GRAD)* grad, __global const float* restrict work,
+__kernel void squeeze_excite_backward(__global const STORAGE_T(GRAD)* grad, __global const float* restrict work,
                                             __global STORAGE_T(DST)* dst, const int at, const int batch,
                                             const int positions) {
     const int c = (int)get_global_id(0) * 4, n = (int)get_global_id(2);

@@ -163,7 +163,7 @@ class Case:
             return max(1, shape[0] // groups * int(np.prod(reached)))
         if self.op.startswith("conv") and name == "weight":
             return int(np.prod(shape[1:]))
-        if (self.op, name) in (("linear", "weight"), ("squeeze_excite", "weight1"), ("squeeze_excite", "weight2")):
+        if (self.op, name) in _MATRICES:
             return int(np.prod(shape[1:]))
         if self.op == "matmul" and name == "b":
             return shape[-1] if self.attributes.get("transpose_b") or len(shape) == 1 else shape[-2]
@@ -215,6 +215,8 @@ class Case:
 
 
 _BACK_THROUGH_TIME = frozenset(("lstm_backward", "gru_backward", "rnn_backward"))
+_GATES = ("squeeze_excite", "squeeze_excite_backward")
+_MATRICES = {("linear", "weight"), *((op, name) for op in _GATES for name in ("weight1", "weight2"))}
 _POSITIVE = frozenset(("log", "sqrt", "rsqrt"))
 _SCANS = frozenset(("selective_scan", "selective_scan_backward"))
 _WITHIN_ONE = frozenset(("asin", "acos", "atanh"))

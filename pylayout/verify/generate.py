@@ -498,7 +498,10 @@ def _squeeze_excite(rng: Generator) -> Case | None:
     squeezed = max(1, shape[1] // int(rng.choice([4, 16])))
     inputs = (_spec(dtype, *shape), _spec(dtype, squeezed, shape[1]), _spec(dtype, squeezed))
     attributes = {"hidden": str(rng.choice(["relu", "silu"])), "gate": str(rng.choice(["sigmoid", "hardsigmoid"]))}
-    return Case("squeeze_excite", (*inputs, _spec(dtype, shape[1], squeezed), _spec(dtype, shape[1])), attributes)
+    weights = (*inputs[1:], _spec(dtype, shape[1], squeezed), _spec(dtype, shape[1]))
+    if _chance(rng, 0.5):
+        return Case("squeeze_excite_backward", (inputs[0], inputs[0], *weights), attributes)
+    return Case("squeeze_excite", (inputs[0], *weights), attributes)
 
 
 _EXPRESSIONS = (

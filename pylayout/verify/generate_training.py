@@ -128,10 +128,16 @@ def training_case(
             read = [x] * residual + ([x] if residual else [None, x]) * gate
             return Case(name, (x, channel, parameter, *read), limits)
         if name == "batch_norm_backward":
+            behind: dict[str, Any] = {}
+            if rng.random() < 0.5:
+                chosen = str(rng.choice(["relu", "relu6", "silu", "hardswish", "mish", "gelu", "leaky_relu", "clip"]))
+                behind = {"activation": chosen}
+                if chosen == "clip":
+                    behind |= {"activation_alpha": -0.25, "activation_beta": 0.75}
+            biased = bool(behind)
             if rng.random() < 0.3:
-                limits["inverted"] = True
-            biased = "low" in limits
-            return Case(name, (x, x, statistic, statistic, parameter, *[parameter] * biased), limits)
+                behind["inverted"] = True
+            return Case(name, (x, x, statistic, statistic, parameter, *[parameter] * biased), behind)
         groups = int(rng.choice([g for g in range(1, min(shape[1], 32) + 1) if shape[1] % g == 0]))
         return Case(name, (x, x, channel), {"num_groups": groups})
     if kind == 9:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import functions
 from .bounds import UNIT, sum_bound
 from .products import convolved_geometry
 from .reference import Full, register
@@ -105,6 +106,24 @@ def _gradients(
     return [(dx, bound), (gh.sum(others), of_weight), (g.sum(others), of_bias)]
 
 
+def _slopes(name: str, at: Array, off: Array, given: tuple[Any, ...] = ()) -> tuple[Array, Array]:
+    """A function's slope at arguments that may be off by so much, and the slope's bound: at a kink, what it jumps."""
+    alpha, beta = (
+        default if number is None else float(number)
+        for number, default in itertools.zip_longest(given, functions.parameters(name, {}))
+    )
+    step = 1e-5 * np.maximum(1.0, np.abs(at))
+
+    def slope(x: Array) -> Array:
+        made: Array = functions.apply(name, x + step, alpha, beta) - functions.apply(name, x - step, alpha, beta)
+        return made / (2 * step)
+
+    made, reach = slope(at), np.maximum(off, 2 * step)
+    moved = np.maximum(*(np.abs(slope(at + sign * reach) - made) for sign in (-1, 1)))
+    moved = np.where(moved > 0.01, moved, moved * off / reach)  # but for a kink in proportion
+    return made, moved + 16 * UNIT * (1 + np.abs(made))
+
+
 @register("batch_norm_backward")
 class BatchNormBackward(Full):
     def compute(self) -> Any:
@@ -120,13 +139,12 @@ class BatchNormBackward(Full):
         bias = self.double(5) if len(self.tensors) > 5 else None
         if bias is not None:
             y = (x - mean) * inverse * weight.reshape(column) + bias.reshape(column)
-            low, high = float(self.attribute("low", -np.inf)), float(self.attribute("high", np.inf))
-            doubt = np.abs(g) * (
-                np.minimum(np.abs(y - low), np.abs(y - high)) < of_h * np.abs(weight.reshape(column)) * 4
-            )
-            g = np.where((y > low) & (y < high), g, 0)
+            numbers = self.attribute("activation_alpha", None), self.attribute("activation_beta", None)
+            name = str(self.attribute("activation", ""))
+            slope, of_slope = _slopes(name, y, of_h * np.abs(weight.reshape(column)) * 4, numbers)
+            doubt, g = np.abs(g) * of_slope, g * slope
         made = _gradients(x, g, weight.reshape(column), mean, inverse, axes, axes, of_h)
-        if bias is not None:  # results within rounding of a limit may count or not
+        if bias is not None:
             h = np.abs((x - mean) * inverse)
             mean_doubt, mean_h = doubt.mean(axes, keepdims=True), (doubt * h).mean(axes, keepdims=True)
             of_x = np.abs(weight.reshape(column)) * inverse * (doubt + mean_doubt + h * mean_h)
@@ -136,6 +154,54 @@ class BatchNormBackward(Full):
         assert weight_spec is not None
         dtypes = (self.dtype, weight_spec[0], weight_spec[0])
         return [(value, bound, dtype) for (value, bound), dtype in zip(made, dtypes, strict=True)]
+
+
+@register("squeeze_excite_backward")
+class SqueezeExciteBackward(Full):
+    def compute(self) -> Any:
+        x, g, w1, b1, w2, b2 = (self.double(i) for i in range(6))
+        assert x is not None and g is not None and w1 is not None and b1 is not None
+        assert w2 is not None and b2 is not None
+        of_w1, of_w2, w1, w2 = w1.shape, w2.shape, w1.reshape(w1.shape[:2]), w2.reshape(w2.shape[:2])
+        positions, axes = int(np.prod(x.shape[2:])), tuple(range(2, x.ndim))
+        pixel = (*x.shape[:2], *(1,) * (x.ndim - 2))
+        hidden_name, gate_name = str(self.attribute("hidden", "relu")), str(self.attribute("gate", "sigmoid"))
+        mean = x.mean(axes)
+        a = mean @ w1.T + b1
+        hidden = functions.apply(hidden_name, a)
+        b = hidden @ w2.T + b2
+        gate = functions.apply(gate_name, b)
+        of_mean = sum_bound(positions, x.sum(axes), (x * x).sum(axes)) / positions
+        of_a = of_mean @ np.abs(w1).T + 16 * UNIT * (np.abs(mean) @ np.abs(w1).T + np.abs(b1) + 1)
+        of_hidden = 1.1 * of_a + 4 * UNIT
+        of_b = of_hidden @ np.abs(w2).T + 16 * UNIT * (np.abs(hidden) @ np.abs(w2).T + np.abs(b2) + 1)
+        products = (g * x).sum(axes)
+        of_products = sum_bound(positions, products, (g * x * g * x).sum(axes))
+        slope, of_slope = _slopes(gate_name, b, of_b)
+        db, of_db = slope * products, np.abs(products) * of_slope + np.abs(slope) * of_products
+        back = db @ w2
+        of_back = of_db @ np.abs(w2) + 16 * UNIT * (np.abs(db) @ np.abs(w2))
+        slope, of_slope = _slopes(hidden_name, a, of_a)
+        da, of_da = slope * back, np.abs(back) * of_slope + np.abs(slope) * of_back
+        by_mean = da @ w1 / positions
+        of_by_mean = (of_da @ np.abs(w1) + 16 * UNIT * (np.abs(da) @ np.abs(w1))) / positions
+        dx = g * gate.reshape(pixel) + by_mean.reshape(pixel)
+        of_dx = np.abs(g) * (of_b + 4 * UNIT).reshape(pixel) + of_by_mean.reshape(pixel) + 4 * UNIT * np.abs(dx)
+
+        def outer(left: Array, of_left: Array, right: Array, of_right: Array) -> tuple[Array, Array]:
+            of_both = of_left.T @ np.abs(right) + np.abs(left).T @ (of_right + 16 * UNIT * np.abs(right))
+            return left.T @ right, of_both
+
+        dw1, of_dw1 = outer(da, of_da, mean, of_mean)
+        dw2, of_dw2 = outer(db, of_db, hidden, of_hidden)
+        made = [
+            (dx, of_dx),
+            (dw1.reshape(of_w1), of_dw1.reshape(of_w1)),
+            (da.sum(0), (of_da + 16 * UNIT * np.abs(da)).sum(0)),
+            (dw2.reshape(of_w2), of_dw2.reshape(of_w2)),
+            (db.sum(0), (of_db + 16 * UNIT * np.abs(db)).sum(0)),
+        ]
+        return [(value, bound, self.dtype) for value, bound in made]
 
 
 def _own_statistics(x: Array, axes: tuple[int, ...], eps: float, centred: bool) -> tuple[Array, Array, Array, Array]:

@@ -135,7 +135,7 @@ std::unique_ptr<Kernel> prepare_squeeze_excite_backward(OpenclDevice& device, co
   for (int i = 1; i < 5; ++i) weights.output(i);
   weights.scalar(at).scalar(batch).global({quads, size_t(squeezed) + 1}).local({group[0], group[1]});
 
-  Launch& scale = kernel->add(source, "squeeze_excite_backward_scale").input(1).workspace().output(0);
+  Launch& scale = kernel->add(source, "squeeze_excite_backward").input(1).workspace().output(0);
   scale.scalar(at).scalar(batch).scalar(positions);
   scale.global({quads, size_t(divided_up(pool.positions, kRows)), size_t(batch)}).local({group[0], group[1], 1});
   return kernel;
