@@ -23,6 +23,7 @@ from bench.cost_tables import Costs, joined
 from bench.dlprimitives import network_times
 from bench.gpu_dlprimitives import Conv, Gemm, into, table_of
 from bench.layers import best, class_of, flops_of
+from bench.loss_curves import distance, steps_near
 from bench.networks import judge
 from bench.shapes import CONVOLUTIONS
 from pylayout.networks import NETWORKS, trace
@@ -118,6 +119,14 @@ def test_policies_are_judged_by_the_best_single_layout():
     assert found["best"] == "nChw16c" and found["differ"] == 0
     assert found["by_tenth"] == 9 / 8 and found["by_median"] == 13 / 12
     assert found["tenths"] == {"per-op": 2, "NHWC": 10, "nChw16c": 9, "auto": 8}
+
+
+def test_curves_are_compared_by_logarithms_of_losses():
+    reference = [4.0, 2.0, 1.0, 0.5]
+    assert steps_near(reference, reference) == 4 and distance(reference, reference) == 0
+    assert steps_near([4.0, 2.01, 1.02, 0.5], reference) == 2  # half a hundredth, then two
+    assert steps_near([4.0, float("nan"), 1.0, 0.5], reference) == 1
+    assert distance([8.0, 1.0, 2.0, 0.25], reference) == pytest.approx(np.log(2))
 
 
 def test_layers_are_divided_as_the_kernels_are():
