@@ -42,7 +42,7 @@ inline TensorRef random_tensor(const Dims& shape, unsigned seed, double low = -1
 }
 
 // A graph under construction: constants and inputs are random, the seed counts up.
-class Builder {
+class GraphMaker {
  public:
   Graph graph;
 
@@ -78,21 +78,21 @@ class Builder {
 };
 
 // A graph made by `make`, with its result as the output.
-inline Graph graph_of(const std::function<ValueId(Builder&)>& make) {
-  Builder b;
+inline Graph graph_of(const std::function<ValueId(GraphMaker&)>& make) {
+  GraphMaker b;
   const ValueId result = make(b);
   return b.finish({result});
 }
 
 // With random statistics.
-inline ValueId batch_norm(Builder& b, ValueId x, int64_t channels, const char* attributes = "", bool affine = true) {
+inline ValueId batch_norm(GraphMaker& b, ValueId x, int64_t channels, const char* attributes = "", bool affine = true) {
   std::vector<ValueId> inputs = {x, b.constant({channels}), b.constant({channels}, 0.2, 2)};
   if (affine) inputs.insert(inputs.end(), {b.constant({channels}), b.constant({channels})});
   return b.add("batch_norm", inputs, attributes);
 }
 
 // 1x1, four channels to four.
-inline ValueId conv(Builder& b, ValueId x, const std::string& attributes = "") {
+inline ValueId conv(GraphMaker& b, ValueId x, const std::string& attributes = "") {
   return b.add("conv2d", {x, b.constant({4, 4, 1, 1})}, attributes);
 }
 

@@ -89,7 +89,7 @@ TEST("errors") {
 }
 
 TEST("binding") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.graph.input("x", kImage, {"n", "", "h", ""});
   const ValueId mask = b.graph.input("mask", TensorDesc::dense(DType::f32, {1, 1, 6, 1}), {"n", "", "h", ""}, false);
   const ValueId y = b.add("conv2d", {b.add("mul", {x, mask}), b.constant({4, 4, 3, 3})}, "padding=1");
@@ -108,7 +108,7 @@ TEST("binding") {
   expect_error(Code::invalid_argument, "no axis \"m\"; expected one of h, n", [&] { b.graph.bound({{"m", 2}}); });
   expect_error(Code::shape, "axis \"n\" is given size -1", [&] { b.graph.bound({{"n", -1}}); });
   // Sizes that an op does not permit: the message names the node.
-  Builder fixed;
+  GraphMaker fixed;
   const ValueId z = fixed.graph.input("x", kImage, {"n", "", "", ""});
   fixed.finish({fixed.add("reshape", {z}, "shape=[1,144]")});
   expect_error(Code::shape, "reshape", [&] { fixed.graph.bound({{"n", 2}}); });
@@ -116,7 +116,7 @@ TEST("binding") {
 }
 
 TEST("rewriting") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({2, 3}), y = b.add("neg", {x}), z = b.add("relu", {y}), other = b.add("abs", {y});
   const ValueId unused = b.add("exp", {other}), weight = b.constant({2, 3});
   b.add("add", {unused, weight});
@@ -167,7 +167,7 @@ TEST("rewriting") {
   graph.verify();
   CHECK(ops_of(graph) == "neg exp sin cos");
   // Chains of redirections.
-  Builder chain;
+  GraphMaker chain;
   ValueId last = chain.input({2});
   std::vector<ValueId> all = {last};
   for (int i = 0; i < 50; ++i) all.push_back(last = chain.add("identity", {last}));
@@ -179,7 +179,7 @@ TEST("rewriting") {
 }
 
 TEST("texts") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.graph.input("photo \"x\"", kImage, {"n", "", "", ""}, false);
   const ValueId y = b.graph.add(*find_schema("conv2d"), Attributes::parse("padding=1 activation=relu"),
                                 {x, b.constant({8, 4, 3, 3})}, "layer")[0];

@@ -12,10 +12,10 @@ namespace {
 TEST("remove_identity") {
   const Pass pass = passes::remove_identity();
   const auto gone = [&](const char* op, const std::string& attributes, const Dims& shape) {
-    expect_pass(pass, graph_of([&](Builder& b) { return b.add(op, {b.input(shape)}, attributes); }), "", 0);
+    expect_pass(pass, graph_of([&](GraphMaker& b) { return b.add(op, {b.input(shape)}, attributes); }), "", 0);
   };
   const auto kept = [&](const char* op, const std::string& attributes, const Dims& shape) {
-    expect_pass(pass, graph_of([&](Builder& b) { return b.add(op, {b.input(shape)}, attributes); }), op, 0);
+    expect_pass(pass, graph_of([&](GraphMaker& b) { return b.add(op, {b.input(shape)}, attributes); }), op, 0);
   };
   gone("identity", "", {2, 3});
   gone("dropout", "p=0.3", {2, 3});
@@ -49,7 +49,7 @@ TEST("remove_identity") {
 
   const auto binary = [&](const char* op, double number, bool swapped, const Dims& shape, const std::string& ops,
                           const char* attributes = "") {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   const ValueId x = b.input(shape), n = b.values({1}, {number});
                   return b.add(op, swapped ? std::vector<ValueId>{n, x} : std::vector<ValueId>{x, n}, attributes);
                 }),
@@ -68,10 +68,10 @@ TEST("remove_identity") {
   binary("add", 0, false, {2, 3}, "add");  // -0 + 0 is 0
   binary("pow", 1, false, {2, 3}, "");
 
-  expect_pass(pass, graph_of([](Builder& b) { return b.add("relu", {b.add("relu", {b.input({9})})}); }), "relu", 0);
-  expect_pass(pass, graph_of([](Builder& b) { return b.add("neg", {b.add("neg", {b.input({9})})}); }), "neg neg", 0);
+  expect_pass(pass, graph_of([](GraphMaker& b) { return b.add("relu", {b.add("relu", {b.input({9})})}); }), "relu", 0);
+  expect_pass(pass, graph_of([](GraphMaker& b) { return b.add("neg", {b.add("neg", {b.input({9})})}); }), "neg neg", 0);
   // The name of an output that became an input's stays what it was.
-  Builder direct;
+  GraphMaker direct;
   direct.finish({direct.add("identity", {direct.input({2})})});
   const std::string name = direct.graph.outputs()[0].name;
   pass.run(direct.graph, context());
@@ -82,14 +82,14 @@ TEST("remove_identity") {
 
 TEST("fold_constants") {
   const Pass pass = passes::fold_constants();
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 const ValueId c = b.add("add", {b.constant({3, 1}), b.constant({1, 4})});
                 return b.add("mul", {b.input({3, 4}),
                                      b.add("transpose", {b.add("exp", {b.add("transpose", {c}, "dim0=0 dim1=1")})},
                                            "dim0=0 dim1=1")});
               }),
               "mul", 1e-6);
-  expect_pass(pass, graph_of([](Builder& b) {  // several results, an absent input, integers
+  expect_pass(pass, graph_of([](GraphMaker& b) {  // several results, an absent input, integers
                 const auto parts = b.all("split", {b.constant({4, 3}, -9, 9, DType::s64)}, "split_size_or_sections=2");
                 const ValueId sum = b.add("add", {parts[0], parts[1]});
                 return b.add("linear", {b.constant({2, 3}),
@@ -97,24 +97,24 @@ TEST("fold_constants") {
               }),
               "", 1e-6);
   // Larger than its inputs.
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 return b.add("add", {b.input({300, 200}), b.add("tile", {b.constant({1, 200})}, "dims=[300,1]")});
               }),
               "tile add", 0);
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 return b.add("add", {b.input({30, 20}), b.add("tile", {b.constant({1, 20})}, "dims=[30,1]")});
               }),
               "add", 0);
-  expect_pass(pass, graph_of([](Builder& b) { return b.add("add", {b.input({3}), b.constant({3})}); }), "add", 0);
+  expect_pass(pass, graph_of([](GraphMaker& b) { return b.add("add", {b.input({3}), b.constant({3})}); }), "add", 0);
   // As many elements in a wider dtype: weights that are dequantised.
   expect_pass(
-      pass, graph_of([](Builder& b) {
+      pass, graph_of([](GraphMaker& b) {
         const ValueId weight = b.add("dequantize_linear", {b.constant({300, 200}, -9, 9, DType::s8), b.number(0.5)});
         return b.add("add", {b.input({300, 200}), weight});
       }),
       "add", 0);
   // A sum of s64 numbers that a double does not hold.
-  Builder b;
+  GraphMaker b;
   const TensorRef large = passes::tensor_of(context(), DType::s64, {1}, {0});
   *static_cast<int64_t*>(large->buffer()->host()) = (int64_t(1) << 53) + 1;
   const ValueId constant = b.graph.constant("large", large);
@@ -131,7 +131,7 @@ TEST("fold_batch_norm") {
   const auto after = [&](const char* op, const Dims& x, const Dims& weight, const std::string& attributes, bool bias,
                          int64_t channels, const std::string& ops) {
     for (bool affine : {true, false})
-      expect_pass(pass, graph_of([&](Builder& b) {
+      expect_pass(pass, graph_of([&](GraphMaker& b) {
                     std::vector<ValueId> inputs = {b.input(x), b.constant(weight)};
                     if (bias) inputs.push_back(b.constant({channels}));
                     return batch_norm(b, b.add(op, inputs, attributes), channels, "eps=0.001", affine);
@@ -148,22 +148,22 @@ TEST("fold_batch_norm") {
   after("linear", {5, 8, 6}, {8, 6}, "", true, 8, "linear+bias batch_norm");  // other channels
   after("conv2d", {2, 6, 7, 7}, {8, 6, 3, 3}, "activation=relu", false, 8, "conv2d+relu batch_norm");
 
-  expect_pass(pass, graph_of([](Builder& b) {  // the activation moves along
+  expect_pass(pass, graph_of([](GraphMaker& b) {  // the activation moves along
                 const ValueId y = b.add("conv2d", {b.input({1, 3, 5, 5}), b.constant({4, 3, 1, 1})});
                 return batch_norm(b, y, 4, "activation=leaky_relu activation_alpha=0.3");
               }),
               "conv2d+bias+leaky_relu");
-  expect_pass(pass, graph_of([](Builder& b) {  // a residual would be scaled too
+  expect_pass(pass, graph_of([](GraphMaker& b) {  // a residual would be scaled too
                 const ValueId y =
                     b.add("conv2d", {b.input({1, 3, 5, 5}), b.constant({4, 3, 1, 1}), kNoValue, b.input({1, 4, 5, 5})});
                 return batch_norm(b, y, 4);
               }),
               "conv2d+add(residual) batch_norm");
-  expect_pass(pass, graph_of([](Builder& b) {  // weights that are no constant
+  expect_pass(pass, graph_of([](GraphMaker& b) {  // weights that are no constant
                 return batch_norm(b, b.add("conv2d", {b.input({1, 3, 5, 5}), b.input({4, 3, 1, 1})}), 4);
               }),
               "conv2d batch_norm");
-  Builder shared;  // the convolution's result is used twice
+  GraphMaker shared;  // the convolution's result is used twice
   const ValueId y = shared.add("conv2d", {shared.input({1, 3, 5, 5}), shared.constant({4, 3, 1, 1})});
   shared.finish({batch_norm(shared, y, 4), shared.add("tanh", {y})});
   expect_pass(pass, shared.graph, "conv2d batch_norm tanh");
@@ -171,7 +171,7 @@ TEST("fold_batch_norm") {
   // Into the convolution that follows.
   const auto before = [&](const char* op, const Dims& x, const Dims& weight, const std::string& attributes,
                           const std::string& norm, const std::string& ops) {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   const ValueId z = batch_norm(b, b.input(x), x[1], norm.c_str());
                   return b.add(op, {z, b.constant(weight)}, attributes);
                 }),
@@ -186,7 +186,7 @@ TEST("fold_batch_norm") {
   before("conv_transpose2d", {2, 6, 7, 7}, {6, 2, 3, 3}, "", "", "batch_norm conv_transpose2d");
 
   // In half precision: weights are computed in double and rounded once.
-  Builder half;
+  GraphMaker half;
   const ValueId h =
       half.add("conv2d", {half.input({1, 8, 5, 5}, DType::bf16), half.constant({4, 8, 3, 3}, -1, 1, DType::bf16)});
   std::vector<ValueId> inputs = {h};
@@ -198,7 +198,7 @@ TEST("fold_batch_norm") {
 TEST("fuse_bias") {
   const Pass pass = passes::fuse_bias();
   const auto matmul = [&](const Dims& a, const Dims& matrix, const std::string& attributes, const std::string& ops) {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   return b.add("matmul", {b.input(a), b.constant(matrix)}, attributes);
                 }),
                 ops);
@@ -211,7 +211,7 @@ TEST("fuse_bias") {
   matmul({5, 6}, {6}, "", "matmul");
 
   const auto added = [&](const char* sum, const Dims& constant, bool first, const std::string& ops) {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   const ValueId y = b.add("conv2d", {b.input({2, 3, 4, 4}), b.constant({4, 3, 1, 1}), b.constant({4})});
                   const ValueId c = b.constant(constant);
                   return b.add(sum, first ? std::vector<ValueId>{c, y} : std::vector<ValueId>{y, c}, "activation=relu");
@@ -228,16 +228,16 @@ TEST("fuse_bias") {
   added("add", {1, 1, 1, 1, 1}, false, "conv2d+bias add+relu");  // makes the rank 5
   added("mul", {4, 1, 1}, false, "conv2d+bias mul+relu");
 
-  expect_pass(pass, graph_of([](Builder& b) {  // both at once
+  expect_pass(pass, graph_of([](GraphMaker& b) {  // both at once
                 return b.add("add", {b.add("matmul", {b.input({2, 5, 6}), b.constant({6, 8})}), b.constant({8})});
               }),
               "linear+bias");
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 const ValueId y = b.add("matmul", {b.input({2, 5, 6}), b.input({2, 6, 8})});
                 return b.add("add", {b.constant({1, 8}), y});
               }),
               "matmul+bias");
-  expect_pass(pass, graph_of([](Builder& b) {  // the bias is added before the activation only
+  expect_pass(pass, graph_of([](GraphMaker& b) {  // the bias is added before the activation only
                 const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({8, 6})}, "activation=relu");
                 return b.add("add", {y, b.constant({8})});
               }),
@@ -246,90 +246,90 @@ TEST("fuse_bias") {
 
 TEST("recognise_activation") {
   const Pass pass = passes::recognise_activation();
-  const auto spelled = [&](const std::function<ValueId(Builder&, ValueId)>& make, const std::string& ops,
+  const auto spelled = [&](const std::function<ValueId(GraphMaker&, ValueId)>& make, const std::string& ops,
                            double tolerance = 1e-5) {
-    expect_pass(pass, graph_of([&](Builder& b) { return make(b, b.input({50, 11})); }), ops, tolerance);
+    expect_pass(pass, graph_of([&](GraphMaker& b) { return make(b, b.input({50, 11})); }), ops, tolerance);
   };
-  const auto add = [](Builder& b, ValueId x, double n) { return b.add("add", {x, b.number(n)}); };
-  const auto mul = [](Builder& b, ValueId x, double n) { return b.add("mul", {b.number(n), x}); };
-  const auto div = [](Builder& b, ValueId x, double n) { return b.add("div", {x, b.number(n)}); };
-  spelled([](Builder& b, ValueId x) { return b.add("mul", {x, b.add("sigmoid", {x})}); }, "silu");
-  spelled([](Builder& b, ValueId x) { return b.add("mul", {b.add("sigmoid", {x}), x}); }, "silu");
+  const auto add = [](GraphMaker& b, ValueId x, double n) { return b.add("add", {x, b.number(n)}); };
+  const auto mul = [](GraphMaker& b, ValueId x, double n) { return b.add("mul", {b.number(n), x}); };
+  const auto div = [](GraphMaker& b, ValueId x, double n) { return b.add("div", {x, b.number(n)}); };
+  spelled([](GraphMaker& b, ValueId x) { return b.add("mul", {x, b.add("sigmoid", {x})}); }, "silu");
+  spelled([](GraphMaker& b, ValueId x) { return b.add("mul", {b.add("sigmoid", {x}), x}); }, "silu");
   spelled(
-      [](Builder& b, ValueId x) {
+      [](GraphMaker& b, ValueId x) {
         return b.add("mul", {b.add("neg", {x}), b.add("sigmoid", {x})});
       },
       "neg sigmoid mul");
-  spelled([](Builder& b, ValueId x) { return b.add("mul", {x, b.add("hardsigmoid", {x})}); }, "hardswish");
-  spelled([](Builder& b, ValueId x) { return b.add("mul", {x, b.add("tanh", {b.add("softplus", {x})})}); }, "mish");
-  spelled([&](Builder& b, ValueId x) { return div(b, b.add("clip", {add(b, x, 3)}, "min=0 max=6"), 6); },
+  spelled([](GraphMaker& b, ValueId x) { return b.add("mul", {x, b.add("hardsigmoid", {x})}); }, "hardswish");
+  spelled([](GraphMaker& b, ValueId x) { return b.add("mul", {x, b.add("tanh", {b.add("softplus", {x})})}); }, "mish");
+  spelled([&](GraphMaker& b, ValueId x) { return div(b, b.add("clip", {add(b, x, 3)}, "min=0 max=6"), 6); },
           "hardsigmoid");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return b.add("mul", {x, div(b, b.add("relu6", {add(b, x, 3)}), 6)});
       },
       "hardswish");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return div(b, b.add("mul", {x, b.add("relu6", {add(b, x, 3)})}), 6);
       },
       "hardswish");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return div(b, b.add("mul", {x, b.add("relu6", {add(b, x, 2)})}), 6);
       },
       "add relu6 mul div");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return div(b, b.add("mul", {x, b.add("relu6", {add(b, x, 3)})}), 5);
       },
       "add relu6 mul div");
   // gelu: orders of the factors, and how the argument is scaled.
   const double root = std::sqrt(2.0);
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return mul(b, b.add("mul", {x, add(b, b.add("erf", {div(b, x, root)}), 1)}), 0.5);
       },
       "gelu");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return b.add("mul", {mul(b, x, 0.5), add(b, b.add("erf", {mul(b, x, 1 / root)}), 1)});
       },
       "gelu");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return b.add("mul", {x, mul(b, add(b, b.add("erf", {div(b, x, root)}), 1), 0.5)});
       },
       "gelu");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return b.add("mul", {x, div(b, add(b, b.add("erf", {div(b, x, 1.5)}), 1), 2)});
       },
       "div erf add div mul");
-  const auto tanh_of = [&](Builder& b, ValueId x, ValueId inner) {
+  const auto tanh_of = [&](GraphMaker& b, ValueId x, ValueId inner) {
     return mul(b, b.add("mul", {x, add(b, b.add("tanh", {inner}), 1)}), 0.5);
   };
   const double scale = std::sqrt(2 / M_PI);
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         const ValueId cube = b.add("pow", {x, b.number(3)});
         return tanh_of(b, x, mul(b, b.add("add", {x, mul(b, cube, 0.044715)}), scale));
       },
       "gelu");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         const ValueId cube = b.add("mul", {b.add("mul", {x, x}), x});
         return tanh_of(b, x, mul(b, b.add("add", {mul(b, cube, 0.044715), x}), scale));
       },
       "gelu");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         const ValueId polynomial = add(b, mul(b, b.add("mul", {x, x}), 0.044715), 1);
         return tanh_of(b, x, b.add("mul", {mul(b, x, scale), polynomial}));
       },
       "gelu");
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         const ValueId cube = b.add("pow", {x, b.number(3)});
         return tanh_of(b, x, mul(b, b.add("add", {x, mul(b, cube, 0.05)}), scale));
       },
@@ -337,31 +337,31 @@ TEST("recognise_activation") {
   // Constants that were rounded to f16 or bf16 before they came to a graph of f32; 1.4165 is neither.
   for (double rounded : {1.4140625, 1.4165})
     spelled(
-        [&](Builder& b, ValueId x) {
+        [&](GraphMaker& b, ValueId x) {
           return mul(b, b.add("mul", {x, add(b, b.add("erf", {div(b, x, rounded)}), 1)}), 0.5);
         },
         rounded == 1.4140625 ? "gelu" : "div erf add mul mul", 1e-3);
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         const ValueId cube = b.add("mul", {b.add("mul", {x, x}), x});
         return tanh_of(b, x, mul(b, b.add("add", {mul(b, cube, 0.044677734375), x}), 0.796875));
       },
       "gelu", 1e-2);
   // Ranges.
-  spelled([&](Builder& b, ValueId x) { return b.add("maximum", {b.number(0), x}); }, "relu", 0);
+  spelled([&](GraphMaker& b, ValueId x) { return b.add("maximum", {b.number(0), x}); }, "relu", 0);
   spelled(
-      [&](Builder& b, ValueId x) {
+      [&](GraphMaker& b, ValueId x) {
         return b.add("minimum", {b.add("maximum", {x, b.number(0)}), b.number(6)});
       },
       "relu6", 0);
-  spelled([&](Builder& b, ValueId x) { return b.add("clip", {b.add("relu", {x})}, "max=1"); }, "clip", 0);
-  spelled([&](Builder& b, ValueId x) { return b.add("relu", {b.add("clip", {x}, "min=-2 max=-1")}); }, "clip", 0);
-  spelled([&](Builder& b, ValueId x) { return b.add("clip", {x}, "min=0"); }, "relu", 0);
-  spelled([&](Builder& b, ValueId x) { return b.add("maximum", {x, b.constant({11})}); }, "maximum", 0);
-  spelled([&](Builder& b, ValueId x) { return b.add("mul", {x, x}); }, "square", 0);
-  spelled([&](Builder& b, ValueId x) { return b.add("pow", {x, b.number(2)}); }, "square", 1e-6);
+  spelled([&](GraphMaker& b, ValueId x) { return b.add("clip", {b.add("relu", {x})}, "max=1"); }, "clip", 0);
+  spelled([&](GraphMaker& b, ValueId x) { return b.add("relu", {b.add("clip", {x}, "min=-2 max=-1")}); }, "clip", 0);
+  spelled([&](GraphMaker& b, ValueId x) { return b.add("clip", {x}, "min=0"); }, "relu", 0);
+  spelled([&](GraphMaker& b, ValueId x) { return b.add("maximum", {x, b.constant({11})}); }, "maximum", 0);
+  spelled([&](GraphMaker& b, ValueId x) { return b.add("mul", {x, x}); }, "square", 0);
+  spelled([&](GraphMaker& b, ValueId x) { return b.add("pow", {x, b.number(2)}); }, "square", 1e-6);
   // An intermediate that others use stays, and so does the pattern.
-  Builder shared;
+  GraphMaker shared;
   const ValueId x = shared.input({7}), gate = shared.add("sigmoid", {x});
   shared.finish({shared.add("mul", {x, gate}), gate});
   expect_pass(pass, shared.graph, "sigmoid mul");
@@ -371,7 +371,7 @@ TEST("fold_pad") {
   const Pass pass = passes::fold_pad();
   const auto padded = [&](const char* op, const std::string& pad, const std::string& attributes, const std::string& ops,
                           const Dims& weight = {}) {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   std::vector<ValueId> inputs = {b.add("pad", {b.input({2, 4, 7, 8})}, pad)};
                   if (!weight.empty()) inputs.push_back(b.constant(weight));
                   return b.add(op, inputs, attributes);
@@ -396,7 +396,7 @@ TEST("fold_scale") {
   const Pass pass = passes::fold_scale();
   const auto after = [&](const char* op, const Dims& x, const Dims& weight, const std::string& arithmetic,
                          const Dims& constant, bool first, const std::string& ops, const std::string& attributes = "") {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   const ValueId y = b.add(op, {b.input(x), b.constant(weight)}, attributes);
                   const ValueId c = b.constant(constant, 0.5, 2);
                   return b.add(arithmetic.c_str(), first ? std::vector<ValueId>{c, y} : std::vector<ValueId>{y, c},
@@ -421,7 +421,7 @@ TEST("fold_scale") {
 
   const auto before = [&](const char* op, const Dims& in, const Dims& weight, const char* arithmetic,
                           const Dims& constant, const std::string& ops, const std::string& attributes = "") {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   const ValueId y = b.add(arithmetic, {b.input(in), b.constant(constant, 0.5, 2)});
                   return b.add(op, {y, b.constant(weight)}, attributes);
                 }),
@@ -441,7 +441,7 @@ TEST("fold_scale") {
 
   // Two in a row; what they become is computed by fold_constants.
   const auto merged = [](const char* op, const Dims& first, const Dims& second, const std::string& ops) {
-    const Graph graph = graph_of([&](Builder& b) {
+    const Graph graph = graph_of([&](GraphMaker& b) {
       return b.add(op, {b.constant(second), b.add(op, {b.add("tanh", {b.input({4, 5})}), b.constant(first)})});
     });
     Graph after = graph;
@@ -453,7 +453,7 @@ TEST("fold_scale") {
   merged("add", {4, 1}, {4, 5}, "tanh add");
   merged("add", {4, 1}, {5}, "tanh add add");  // the sum would be larger than both
   merged("sub", {5}, {5}, "tanh sub sub");
-  Builder chain;
+  GraphMaker chain;
   ValueId sum = chain.input({4, 5});
   for (int i = 0; i < 6; ++i) sum = chain.add("add", {sum, chain.constant({5})});
   chain.finish({sum});
@@ -465,7 +465,7 @@ TEST("fold_scale") {
 
 TEST("merge_equal") {
   const Pass pass = passes::merge_equal();
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({4, 4}), one = b.values({4}, {1, 2, 3, 4}), same = b.values({4}, {1, 2, 3, 4}),
                 other = b.values({4}, {1, 2, 3, 5}), row = b.values({1, 4}, {1, 2, 3, 4});
   const ValueId first = b.add("add", {x, one}), second = b.add("add", {x, same}), third = b.add("add", {x, other});
@@ -474,7 +474,7 @@ TEST("merge_equal") {
   b.finish({parts, again, third, b.add("add", {one, x}), b.add("add", {x, row}), b.add("relu", {second}),
             b.add("clip", {third}, "max=1"), b.add("clip", {third}, "max=1.5")});
   expect_pass(pass, b.graph, "add add split add add relu clip clip", 0);
-  Builder nothing;
+  GraphMaker nothing;
   nothing.finish({nothing.add("relu", {nothing.input({3})}), nothing.add("relu", {nothing.input({3})})});
   expect_pass(pass, nothing.graph, "relu relu", 0);
 }
@@ -482,7 +482,7 @@ TEST("merge_equal") {
 TEST("join_parts") {
   const auto check = [](const std::vector<std::string>& around, bool also_whole, bool read_again,
                         const std::string& ops) {
-    Builder b;
+    GraphMaker b;
     const Dims parts[] = {{2, 3, 4}, {2, 2, 4}, {2, 5, 4}};
     ValueId sum = also_whole ? b.input({2, 10, 4}) : kNoValue, first = kNoValue;
     for (size_t i = 0; i < around.size(); ++i) {
@@ -508,7 +508,7 @@ TEST("join_parts") {
 
 TEST("expand_attention_backward") {
   const auto check = [](bool masked, const std::string& attributes, const std::string& ops) {
-    Builder b;
+    GraphMaker b;
     std::vector<ValueId> inputs;
     for (const Dims& shape : {Dims{2, 4, 5, 3}, Dims{2, 2, 6, 3}, Dims{2, 2, 6, 7}, Dims{2, 4, 5, 7}})
       inputs.push_back(b.input(shape));
@@ -532,7 +532,7 @@ TEST("expand_attention_backward") {
 TEST("fuse_norm_slope") {
   const auto check = [](const std::string& rectifier, const std::string& attributes, const std::string& slope,
                         bool by_result, const std::string& ops, bool read_again = false) {
-    Builder b;
+    GraphMaker b;
     const Dims shape{3, 4, 5, 2};
     const ValueId x = b.input(shape), grad = b.input(shape), weight = b.input({4}), bias = b.input({4});
     const auto norm = b.all("batch_norm_training", {x, weight, bias}, "eps=0.01");
@@ -582,7 +582,7 @@ TEST("fuse_squeeze_excite") {
   };
   const auto check = [&](const Block& block, const std::string& ops) {
     expect_pass(
-        pass, graph_of([&](Builder& b) {
+        pass, graph_of([&](GraphMaker& b) {
           const ValueId x = b.add("relu", {b.input(block.shape)});
           const int64_t c = block.shape[1], s = block.squeezed;
           const ValueId mean = b.add(block.pool, {block.other ? b.input(block.shape) : x}, block.pooling);
@@ -627,7 +627,7 @@ TEST("fuse_squeeze_excite") {
 
   // Of parameters, before gradients are taken: functions are nodes.
   const auto check_trained = [&](int64_t squeezed, bool read_again, const std::string& ops) {
-    expect_pass(passes::fuse_squeeze_excite(true), graph_of([&](Builder& b) {
+    expect_pass(passes::fuse_squeeze_excite(true), graph_of([&](GraphMaker& b) {
                   const ValueId x = b.add("relu", {b.input({2, 512, 3, 5})});
                   const auto layer = [&](ValueId of, int64_t from, int64_t to, const char* function) {
                     return b.add(function, {b.add("conv2d", {of, b.input({to, from, 1, 1}), b.input({to})})});
@@ -644,7 +644,7 @@ TEST("fuse_squeeze_excite") {
 }
 
 TEST("expand_squeeze_excite") {
-  Builder b;
+  GraphMaker b;
   const Dims x{2, 8, 3, 5};
   const std::vector<ValueId> weights{b.input({3, 8, 1, 1}), b.input({3}), b.input({8, 3, 1, 1}), b.input({8})};
   std::vector<ValueId> inputs{b.input(x)};

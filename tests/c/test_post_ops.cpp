@@ -126,7 +126,7 @@ TEST("bad_lists_are_refused") {
 }
 
 TEST("nodes_keep_one_form") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({1, 4, 3, 3}), w = b.constant({4, 4, 1, 1});
   b.add("conv2d", {x, w, kNoValue, x}, "activation=leaky_relu activation_alpha=0.5");
   b.add("conv2d", {x, w, kNoValue, x}, "post_ops=\"add(residual), leaky_relu(0.5)\"");
@@ -160,7 +160,7 @@ TEST("values_and_gradients") {
     for (const char* op : {"conv2d", "matmul", "linear", "mul"}) {
       if (reads && std::string(op) == "mul") continue;
       const auto make = [&](bool fused) {
-        Builder b;
+        GraphMaker b;
         const Dims shape = std::string(op) == "conv2d" ? Dims{2, 4, 3, 5} : Dims{4, 4};
         const ValueId x = b.input(shape), w = b.input(std::string(op) == "conv2d" ? Dims{4, 4, 1, 1} : shape);
         const Schema& schema = *find_schema(op);

@@ -10,7 +10,7 @@ namespace {
 
 TEST("all_together") {
   // The blocks of ResNet, MobileNet v3 and a transformer's MLP, as exporters write them.
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({2, 4, 6, 6});
   const auto unit = [&](ValueId in, const std::string& attributes = "padding=1") {
     return batch_norm(b, b.add("conv2d", {in, b.constant({4, 4, 3, 3})}, attributes), 4);
@@ -59,7 +59,7 @@ TEST("random_graphs") {
   for (unsigned seed = 0; seed < 150; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](size_t n) { return size_t(random() % n); };
-    Builder b;
+    GraphMaker b;
     std::vector<ValueId> pool = {b.input({2, 4, 4, 4}), b.input({2, 4, 4, 4})};
     const size_t length = 4 + below(20);
     for (size_t i = 0; i < length; ++i) {

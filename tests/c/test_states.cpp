@@ -11,7 +11,7 @@ namespace {
 bool gives(const State& state, const Layout& layout) { return state.outputs[0].layout == layout; }
 
 TEST("one layout throughout") {
-  const Graph graph = graph_of([](Builder& b) {
+  const Graph graph = graph_of([](GraphMaker& b) {
     return b.add("conv2d", {b.input({2, 32, 9, 7}), b.constant({48, 32, 3, 3})}, "padding=[1,1]");
   });
   StateOptions options;

@@ -11,7 +11,7 @@ namespace {
 TEST("recognise_channel_shuffle") {
   const Pass pass = passes::recognise_channel_shuffle();
   const auto shuffle = [&](const char* split, const char* dims, const char* back, const std::string& ops) {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   const ValueId x = b.add("reshape", {b.input({2, 12, 3, 4})}, split);
                   return b.add("reshape", {b.add("permute", {x}, dims)}, back);
                 }),
@@ -29,7 +29,7 @@ TEST("fuse_interleave") {
   const Pass pass = passes::fuse_interleave();
   const auto unit = [&](int groups, const Dims& second, const std::vector<std::pair<int, int>>& ranges, bool whole,
                         const std::string& ops) {
-    Builder b;
+    GraphMaker b;
     const ValueId joined = b.add("concat", {b.input({2, 6, 3, 4}), b.input(second)}, "dim=1");
     const ValueId z = b.add("channel_shuffle", {joined}, "groups=" + std::to_string(groups));
     std::vector<ValueId> parts;
@@ -63,7 +63,7 @@ TEST("recognise_norm") {
        {Spelling{"pow", "dim=-1", false, "layer_norm+bias"}, Spelling{"mul", "dim=[1,2]", false, "layer_norm+bias"},
         Spelling{"square", "dim=2", true, "layer_norm+bias"},
         Spelling{"pow", "dim=1", false, "mean sub pow mean add sqrt div mul add"}}) {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   const std::string dims = std::string(spelling.dims) + " keepdim=true";
                   const ValueId x = b.input({3, 4, 6});
                   const ValueId d = b.add("sub", {x, b.add("mean", {x}, dims)});
@@ -80,21 +80,21 @@ TEST("recognise_norm") {
                 spelling.ops);
   }
   // Near misses: the mean of something else, keepdim missing on a square shape, a weight of another shape.
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 const ValueId x = b.input({6, 6});
                 const ValueId d = b.add("sub", {x, b.add("mean", {x}, "dim=1")});
                 const ValueId v = b.add("mean", {b.add("square", {d})}, "dim=1");
                 return b.add("div", {d, b.add("sqrt", {b.add("add", {v, b.number(1e-3)})})});
               }),
               "mean sub square mean add sqrt div");
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 const ValueId x = b.input({6, 6});
                 const ValueId d = b.add("sub", {x, b.add("mean", {x}, "dim=1 keepdim=true")});
                 const ValueId v = b.add("mean", {b.add("square", {x})}, "dim=1 keepdim=true");
                 return b.add("div", {d, b.add("sqrt", {b.add("add", {v, b.number(1e-3)})})});
               }),
               "mean sub square mean add sqrt div");
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 const ValueId y = b.add("layer_norm", {b.input({5, 6})}, "normalized_shape=6");
                 return b.add("mul", {b.add("add", {y, b.constant({6})}), b.constant({1, 6})});
               }),
@@ -105,7 +105,7 @@ TEST("recognise_norm") {
 TEST("recognise_attention_of_windows") {
   const Pass pass = passes::recognise_attention();
   const auto windows = [](int64_t n, bool constant, const char* inner, const char* outer) {
-    return graph_of([=](Builder& b) {
+    return graph_of([=](GraphMaker& b) {
       const auto term = [&](const Dims& shape) { return constant ? b.constant(shape) : b.input(shape); };
       const Dims shape{n * 3, 2, 4, 5};
       const ValueId q = b.input(shape), k = b.input(shape), v = b.input(shape);
@@ -124,14 +124,14 @@ TEST("recognise_attention_of_windows") {
   expect_pass(pass, windows(2, false, two, "shape=[6,2,4,4]"),
               "reshape reshape add reshape reshape reshape scaled_dot_product_attention reshape");
   // The softmax sees the heads in one dimension, and so does attention.
-  Builder b;
+  GraphMaker b;
   const ValueId q = b.input({6, 2, 4, 5}), v = b.input({12, 4, 5});
   const ValueId scores = b.add("matmul", {q, b.input({6, 2, 4, 5})}, "transpose_b=true");
   const ValueId other = b.add("softmax", {b.add("reshape", {scores}, "shape=[12,4,4]")}, "dim=-1");
   b.finish({b.add("matmul", {other, v})});
   expect_pass(pass, b.graph, "reshape reshape scaled_dot_product_attention");
   // Rows and columns are mixed.
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 const ValueId x = b.input({2, 4, 5});
                 ValueId y = b.add("matmul", {x, b.input({2, 4, 5})}, "transpose_b=true");
                 y = b.add("reshape", {b.add("add", {b.add("reshape", {y}, "shape=[2,2,8]"), b.constant({8})})},
@@ -140,7 +140,7 @@ TEST("recognise_attention_of_windows") {
               }),
               "matmul reshape add reshape softmax matmul");
   // Several terms in one view.
-  expect_pass(pass, graph_of([](Builder& b) {
+  expect_pass(pass, graph_of([](GraphMaker& b) {
                 const ValueId scores = b.add("matmul", {b.input({2, 4, 5}), b.input({2, 3, 5})}, "transpose_b=true");
                 const ValueId sum = b.add("add", {b.constant({3}), b.add("add", {scores, b.constant({2, 4, 1})})});
                 return b.add("matmul", {b.add("softmax", {sum}, "dim=-1"), b.input({2, 3, 5})});
@@ -152,21 +152,21 @@ TEST("recognise_attention") {
   const Pass pass = passes::recognise_attention();
   const Dims q{2, 3, 5, 4}, k{2, 3, 7, 4}, v{2, 3, 7, 6};
   // Half of the scale on each side, keys transposed by the exporter.
-  expect_pass(pass, graph_of([&](Builder& b) {
+  expect_pass(pass, graph_of([&](GraphMaker& b) {
                 const ValueId keys = b.add("permute", {b.input(k)}, "dims=[0,1,3,2]");
                 const ValueId scores =
                     b.add("matmul", {b.add("mul", {b.input(q), b.number(0.7)}), b.add("mul", {keys, b.number(0.7)})});
                 return b.add("matmul", {b.add("softmax", {scores}, "dim=-1"), b.input(v)});
               }),
               "permute permute scaled_dot_product_attention");
-  expect_pass(pass, graph_of([&](Builder& b) {
+  expect_pass(pass, graph_of([&](GraphMaker& b) {
                 const ValueId scores = b.add("matmul", {b.input(q), b.input(k)}, "transpose_b=true");
                 const ValueId masked = b.add("add", {b.input({5, 7}), b.add("div", {scores, b.number(2)})});
                 return b.add("matmul", {b.add("softmax", {masked}, "dim=3"), b.input(v)});
               }),
               "scaled_dot_product_attention");
   const auto kept = [&](const Dims& values, const char* product, const char* softmax, bool shared, const char* ops) {
-    Builder b;
+    GraphMaker b;
     const ValueId scores = b.add("matmul", {b.input({2, 3, 5, 4}), b.input({2, 3, 5, 4})}, product);
     const ValueId weights = b.add("softmax", {scores}, softmax);
     std::vector<ValueId> outputs = {b.add("matmul", {weights, b.input(values)})};
@@ -185,7 +185,7 @@ TEST("merge_views") {
   const Pass pass = passes::merge_views();
   using Views = std::vector<std::pair<const char*, const char*>>;
   const auto chain = [&](const Dims& shape, const Views& views, const std::string& ops) {
-    expect_pass(pass, graph_of([&](Builder& b) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
                   ValueId x = b.input(shape);
                   for (const auto& [op, attributes] : views) x = b.add(op, {x}, attributes);
                   return x;
@@ -220,7 +220,7 @@ TEST("merge_views") {
   chain({6, 4}, {{"reshape", "shape=[8,3]"}, {"reshape", "shape=[2,12]"}, {"reshape", "shape=[3,8]"}}, "reshape");
   chain({0, 4}, {{"reshape", "shape=[4,0]"}, {"permute", "dims=[1,0]"}}, "reshape permute");
   // A value that others need stays.
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({2, 3}), y = b.add("reshape", {x}, "shape=[3,2]"), z = b.add("flatten", {y}, "start_dim=0");
   b.finish({y, z});
   Graph after = b.graph;
@@ -231,7 +231,7 @@ TEST("merge_views") {
 
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
-    Builder r;
+    GraphMaker r;
     const std::vector<Dims> shapes = {{2, 3, 4, 5}, {1, 6, 4, 1}, {4, 6}, {12}, {2, 1, 2, 2, 3}, {8, 9}};
     ValueId v = r.input(shapes[random() % shapes.size()]);
     const size_t length = 2 + random() % 6;
@@ -284,14 +284,14 @@ TEST("move_views") {
     compare(graph, after, 2e-5, "moved views");
   };
   // The end of ConvNeXt's block: linear in NHWC, a scale by channel and a residual in NCHW.
-  both(graph_of([](Builder& b) {
+  both(graph_of([](GraphMaker& b) {
          const ValueId x = b.input({2, 4, 3, 5}), rows = b.add("permute", {x}, "dims=[0,2,3,1]");
          const ValueId y = b.add("permute", {b.add("linear", {rows, b.constant({4, 4})})}, "dims=[0,3,1,2]");
          return b.add("add", {b.add("mul", {b.constant({4, 1, 1}), y}), x});
        }),
        "permute linear reshape mul permute add", "permute linear+add(residual) permute");
   // The end of an attention: rows in another order.
-  both(graph_of([](Builder& b) {
+  both(graph_of([](GraphMaker& b) {
          const ValueId heads = b.input({2, 3, 5, 4});  // n, heads, l, e
          const ValueId rows = b.add("reshape", {b.add("permute", {heads}, "dims=[2,0,1,3]")}, "shape=[10,12]");
          const ValueId y = b.add("linear", {rows, b.constant({6, 12}), b.constant({6})});
@@ -299,13 +299,13 @@ TEST("move_views") {
          return b.add("add", {back, b.input({2, 5, 6})});
        }),
        "permute reshape linear+bias permute reshape reshape permute add", "permute reshape linear+bias+add(residual)");
-  both(graph_of([](Builder& b) {
+  both(graph_of([](GraphMaker& b) {
          const ValueId y = b.add("linear", {b.input({10, 6}), b.constant({4, 6})});
          return b.add("relu", {b.add("add", {b.add("reshape", {y}, "shape=[2,5,4]"), b.input({2, 5, 4})})});
        }),
        "linear reshape add reshape relu", "reshape linear+add(residual)+relu reshape");
   // The beginning: one linear for queries, keys and values.
-  both(graph_of([](Builder& b) {
+  both(graph_of([](GraphMaker& b) {
          const ValueId x =
              b.add("permute", {b.add("layer_norm", {b.input({2, 5, 6})}, "normalized_shape=6")}, "dims=[1,0,2]");
          const ValueId all = b.add("linear", {x, b.constant({18, 6}), b.constant({18})});
@@ -324,51 +324,51 @@ TEST("move_views") {
        "layer_norm linear+bias reshape permute linear+bias reshape permute linear+bias reshape permute "
        "scaled_dot_product_attention");
   // Products of turned matrices, and turned products, as gradients of parameters that are read turned.
-  both(graph_of([](Builder& b) {
+  both(graph_of([](GraphMaker& b) {
          const ValueId x = b.add("permute", {b.input({7, 5})}, "dims=[1,0]");
          return b.add("matmul", {x, b.add("permute", {b.input({3, 7})}, "dims=[1,0]")});
        }),
        "matmul", "matmul");
-  both(graph_of([](Builder& b) {
+  both(graph_of([](GraphMaker& b) {
          const ValueId x = b.add("permute", {b.input({2, 7, 5})}, "dims=[0,2,1]");
          return b.add("matmul", {x, b.add("relu", {b.input({2, 7, 3})})});
        }),
        "relu matmul", "relu matmul");
-  both(graph_of([](Builder& b) {
+  both(graph_of([](GraphMaker& b) {
          const ValueId x = b.add("relu", {b.input({7, 5})}), y = b.add("abs", {b.input({7, 3})});
          return b.add("permute", {b.add("matmul", {x, y}, "transpose_a=true")}, "dims=[1,0]");
        }),
        "relu abs matmul", "relu abs matmul");
   // Nothing would be gained.
-  const auto kept = [&](const std::function<ValueId(Builder&)>& make, const std::string& ops) {
+  const auto kept = [&](const std::function<ValueId(GraphMaker&)>& make, const std::string& ops) {
     expect_pass(pass, graph_of(make), ops);
   };
   kept(
-      [](Builder& b) {
+      [](GraphMaker& b) {
         return b.add("add", {b.add("permute", {b.input({2, 3})}, "dims=[1,0]"), b.input({3, 2})});
       },
       "permute add");
   kept(
-      [](Builder& b) {  // along the rows
+      [](GraphMaker& b) {  // along the rows
         const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({4, 6})});
         return b.add("mul", {b.add("permute", {y}, "dims=[1,0]"), b.constant({5})});
       },
       "linear permute mul");
   kept(
-      [](Builder& b) {
+      [](GraphMaker& b) {
         const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({4, 6})}, "activation=relu");
         return b.add("add", {b.add("permute", {y}, "dims=[1,0]"), b.input({4, 5})});
       },
       "linear+relu permute add");
   kept(
-      [](Builder& b) {  // the rows keep their order
+      [](GraphMaker& b) {  // the rows keep their order
         const ValueId x = b.add("reshape", {b.input({2, 5, 6})}, "shape=[10,6]");
         return b.add("linear", {x, b.constant({4, 6})});
       },
       "reshape linear");
   // Windows of 2 x 2 of an image of 4 x 6, brought together once and not for queries, keys and values each.
   const auto windows = [&](int64_t columns, const std::string& ops) {
-    Builder b;
+    GraphMaker b;
     const ValueId parted = b.add("reshape", {b.input({2, 4, 6, 6})}, "shape=[2,2,2,3,2,6]");
     const ValueId rows = b.add("reshape", {b.add("permute", {parted}, "dims=[0,1,3,2,4,5]")}, "shape=[12,4,6]");
     b.finish({b.add("linear", {rows, b.constant({columns, 6})})});
@@ -381,7 +381,7 @@ TEST("move_views") {
 TEST("split_linear") {
   const Pass pass = passes::split_linear();
   const auto slices = [&](const std::vector<std::string>& ranges, const char* activation, const std::string& ops) {
-    Builder b;
+    GraphMaker b;
     const ValueId y = b.add("linear", {b.input({2, 5, 6}), b.constant({9, 6}), b.constant({9})}, activation);
     std::vector<ValueId> parts;
     for (const std::string& range : ranges) parts.push_back(b.add("slice", {y}, range));
@@ -394,7 +394,7 @@ TEST("split_linear") {
   slices({"axes=2 starts=0 ends=4", "axes=1 starts=0 ends=2"}, "", "linear+bias slice slice");
   slices({"axes=2 starts=0 ends=4 steps=2", "axes=2 starts=4 ends=9"}, "", "linear+bias slice slice");
   slices({"axes=2 starts=0 ends=4"}, "", "linear+bias slice");
-  Builder whole;
+  GraphMaker whole;
   const ValueId y = whole.add("linear", {whole.input({5, 6}), whole.constant({9, 6})});
   whole.finish(
       {whole.add("slice", {y}, "axes=1 starts=0 ends=4"), whole.add("slice", {y}, "axes=1 starts=4 ends=9"), y});
@@ -403,26 +403,26 @@ TEST("split_linear") {
 
 TEST("gather_rows") {
   const Pass pass = passes::gather_rows();
-  const auto roll = [](Builder& b, ValueId x, int dim, int64_t size, int64_t shift) {
+  const auto roll = [](GraphMaker& b, ValueId x, int dim, int64_t size, int64_t shift) {
     const std::string axis = concat("axes=", dim), at = std::to_string(shift);
     const ValueId first = b.add("slice", {x}, axis + " starts=0 ends=" + at);
     const ValueId second = b.add("slice", {x}, concat(axis, " starts=", at, " ends=", size));
     return b.add("concat", {second, first}, concat("dim=", dim));
   };
-  const auto windows = [](Builder& b, ValueId x) {
+  const auto windows = [](GraphMaker& b, ValueId x) {
     const ValueId parted = b.add("reshape", {x}, "shape=[2,2,2,3,2,5]");
     return b.add("reshape", {b.add("permute", {parted}, "dims=[0,1,3,2,4,5]")}, "shape=[12,4,5]");
   };
   {
     // Shifted windows of two images.
-    Builder b;
+    GraphMaker b;
     const ValueId x = b.add("layer_norm", {b.input({2, 4, 6, 5})}, "normalized_shape=5");
     b.finish({b.add("relu", {windows(b, roll(b, roll(b, x, 1, 4, 1), 2, 6, 1))})});
     expect_pass(pass, b.graph, "layer_norm reshape index_select reshape relu");
   }
   {
     // Back again, and an intermediate result that others use too.
-    Builder b;
+    GraphMaker b;
     const ValueId rows = b.add("linear", {b.input({12, 4, 7}), b.constant({5, 7})});
     const ValueId parted = b.add("reshape", {rows}, "shape=[2,2,3,2,2,5]");
     const ValueId image = b.add("reshape", {b.add("transpose", {parted}, "dim0=2 dim1=-3")}, "shape=[2,4,6,5]");
@@ -431,38 +431,38 @@ TEST("gather_rows") {
   }
   {
     // Every second row, some twice.
-    Builder b;
+    GraphMaker b;
     const ValueId x = b.add("layer_norm", {b.input({6, 5})}, "normalized_shape=5");
     const ValueId even = b.add("slice", {x}, "axes=0 starts=0 ends=6 steps=2");
     b.finish({b.add("concat", {even, x, even}, "dim=0")});
     expect_pass(pass, b.graph, "layer_norm reshape index_select reshape");
   }
   // Patch merging: the rows of four neighbours joined.  Of a sum of rows, but not of one of images.
-  const auto merged = [](Builder& b, ValueId image) {
+  const auto merged = [](GraphMaker& b, ValueId image) {
     std::vector<ValueId> parts;
     for (const char* starts : {"starts=[0,0]", "starts=[1,0]", "starts=[0,1]", "starts=[1,1]"})
       parts.push_back(b.add("slice", {image}, concat("axes=[1,2] ends=[4,6] steps=[2,2] ", starts)));
     return b.add("reshape", {b.add("concat", parts, "dim=-1")}, "shape=[2,6,20]");
   };
-  expect_pass(pass, graph_of([&](Builder& b) {
+  expect_pass(pass, graph_of([&](GraphMaker& b) {
                 const ValueId rows = b.add("add", {b.input({2, 24, 5}), b.input({2, 24, 5})});
                 return b.add("relu", {merged(b, b.add("reshape", {rows}, "shape=[2,4,6,5]"))});
               }),
               "add reshape index_select reshape relu");
-  expect_pass(pass, graph_of([&](Builder& b) {
+  expect_pass(pass, graph_of([&](GraphMaker& b) {
                 return merged(b, b.add("add", {b.input({2, 4, 6, 5}), b.input({2, 4, 6, 5})}));
               }),
               "add slice slice slice slice concat reshape");
   // The order of joined rows is kept where they are parted again and permuted.
-  expect_pass(pass, graph_of([&](Builder& b) {
+  expect_pass(pass, graph_of([&](GraphMaker& b) {
                 const ValueId rows = b.add("layer_norm", {b.input({2, 24, 5})}, "normalized_shape=5");
                 const ValueId joined = merged(b, b.add("reshape", {rows}, "shape=[2,4,6,5]"));
                 return b.add("relu", {b.add("permute", {joined}, "dims=[1,0,2]")});
               }),
               "layer_norm reshape index_select reshape relu");
-  const auto becomes = [&](const std::function<ValueId(Builder&, ValueId)>& what, const char* source,
+  const auto becomes = [&](const std::function<ValueId(GraphMaker&, ValueId)>& what, const char* source,
                            const std::string& ops) {
-    Builder b;
+    GraphMaker b;
     const ValueId x = b.input({2, 4, 6, 5});
     b.finish({what(b, b.add(source, {x}, source == std::string("relu") ? "" : "normalized_shape=5"))});
     expect_pass(pass, b.graph, ops);
@@ -470,20 +470,20 @@ TEST("gather_rows") {
   // Windows alone, which need a copy in any case.
   becomes(windows, "layer_norm", "layer_norm reshape index_select reshape");
   // Images in NCHW, whose last dimension is no row; views that need no copy; rows that are cut; rows of two results.
-  becomes([&](Builder& b, ValueId x) { return roll(b, x, 1, 4, 1); }, "relu", "relu slice slice concat");
-  becomes([](Builder& b,
+  becomes([&](GraphMaker& b, ValueId x) { return roll(b, x, 1, 4, 1); }, "relu", "relu slice slice concat");
+  becomes([](GraphMaker& b,
              ValueId x) { return b.add("reshape", {b.add("permute", {x}, "dims=[0,2,1,3]")}, "shape=[2,6,2,2,5]"); },
           "layer_norm", "layer_norm permute reshape");
-  becomes([&](Builder& b, ValueId x) { return roll(b, x, 3, 5, 1); }, "layer_norm", "layer_norm slice slice concat");
+  becomes([&](GraphMaker& b, ValueId x) { return roll(b, x, 3, 5, 1); }, "layer_norm", "layer_norm slice slice concat");
   becomes(
-      [](Builder& b, ValueId x) {
+      [](GraphMaker& b, ValueId x) {
         return b.add("concat", {x, b.add("layer_norm", {x}, "normalized_shape=5")}, "dim=1");
       },
       "layer_norm", "layer_norm layer_norm concat");
 }
 
 TEST("nest_concats") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({2, 3, 4, 4}), y = b.add("relu", {x}), z = b.add("neg", {x}), w = b.add("abs", {x});
   const ValueId two = b.add("concat", {x, y}, "dim=1"), three = b.add("concat", {x, y, z}, "dim=-3");
   const ValueId four = b.add("concat", {x, y, z, w}, "dim=1"), other_dim = b.add("concat", {x, y, z}, "dim=2");

@@ -56,7 +56,7 @@ TEST("one candidate of many") {
 
 // A branch that is joined with what it began from: its ends may be written where they lie in the result.
 Graph joined(int64_t side) {
-  return graph_of([&](Builder& b) {
+  return graph_of([&](GraphMaker& b) {
     const ValueId x = b.input({1, 32, side, side});
     const ValueId first = b.add("conv2d", {x, b.constant({32, 32, 1, 1})});
     const ValueId second = b.add("conv2d", {first, b.constant({32, 32, 1, 1})});

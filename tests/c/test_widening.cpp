@@ -21,7 +21,7 @@ const std::vector<DType> kBoth = {DType::f16, DType::bf16};
 
 TEST("products_are_computed_in_f32") {
   for (DType dtype : kBoth) {
-    Builder b;
+    GraphMaker b;
     const ValueId x = b.input({1, 8, 6, 6}, dtype);
     const ValueId y = b.add("conv2d", {x, b.constant({4, 8, 3, 3}, -1, 1, dtype)}, "padding=1");
     const Graph& graph = b.finish({b.add("relu", {y})});
@@ -38,7 +38,7 @@ TEST("products_are_computed_in_f32") {
 }
 
 TEST("casts_within_round_no_more") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({16});
   const ValueId half = b.add("cast", {x}, "dtype=f16");
   const Graph& graph = b.finish({b.add("cast", {half}, "dtype=f32")});
@@ -49,7 +49,7 @@ TEST("casts_within_round_no_more") {
 }
 
 TEST("integers_stay") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({3, 5}, DType::f16);
   const ValueId index = b.add("argmax", {x}, "dim=1");
   const ValueId sum = b.add("add", {index, b.number(7, DType::s64)});
@@ -62,7 +62,7 @@ TEST("integers_stay") {
 }
 
 TEST("ops_that_are_told_a_dtype") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({4, 4}, DType::f16);
   const Graph& graph = b.finish({b.add("pointwise", {x}, "expressions=\"y0 = x0 * 2\" dtype=f16")});
   const Graph wide = widened(graph, context(), kBoth);
@@ -70,7 +70,7 @@ TEST("ops_that_are_told_a_dtype") {
 }
 
 TEST("nothing_overflows_that_f32_holds") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({1}, DType::f16);
   const ValueId big = b.add("mul", {b.add("mul", {x, x}), b.number(0.0009765625, DType::f16)});
   const Graph& graph = b.finish({big});
@@ -80,7 +80,7 @@ TEST("nothing_overflows_that_f32_holds") {
 }
 
 TEST("twice_is_as_once") {
-  Builder b;
+  GraphMaker b;
   const ValueId x = b.input({2, 3}, DType::f16);
   const Graph& graph = b.finish({b.add("matmul", {x, b.constant({3, 4}, -1, 1, DType::f16)})});
   Graph once = widened(graph, context(), kBoth);
