@@ -1,5 +1,6 @@
 /* Bad input of every kind to the C ABI: a status and a message that says what was wrong, never a crash. */
 #include <math.h>
+#include <pthread.h>
 
 #include "abi.h"
 
@@ -261,8 +262,17 @@ static void test_values(void) {
   }
 }
 
-TEST("all") {
+/* Of a thread without a call that failed, whatever failed on others. */
+static void* no_message(void* none) {
   CHECK(!strcmp(pl_last_error(), ""));
+  return none;
+}
+
+TEST("all") {
+  pthread_t thread;
+  FAILS(PL_ERROR_LAYOUT, "layout", pl_layout_parse("N?", NULL, NULL, NULL));
+  REQUIRE(pthread_create(&thread, NULL, no_message, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
   context = make_context();
   tensor = make_tensor(context, 4, kShape, NULL, NULL, 0);
   test_null();
