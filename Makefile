@@ -21,7 +21,7 @@ endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests share the cores: threads that wait for work leave them to each other.
 test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-sizes test-intel \
-sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
+sanitize-address sanitize-thread sanitize-ops: export OMP_WAIT_POLICY ?= passive
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild. The tests are
 # built apart from it, so that who wants the package alone does not wait for them.
@@ -115,6 +115,17 @@ sanitize-address sanitize-thread: sanitize-%: $(VENV)/venv.stamp
 	    -DPYLAYOUT_SANITIZE=$* >build/$*.log || { cat build/$*.log; exit 1; }
 	@$(BIN)/cmake --build build/$* --parallel $(JOBS)
 	@$(LINKER) $(BIN)/ctest --test-dir build/$* --output-on-failure -j $(JOBS)
+
+# The host's kernels of all ops on several threads: the ops' cases on the CPU against ThreadSanitizer's library, as the
+# sanitizer's own library and an OpenMP runtime that it sees (tests/c/support/team.c) are loaded before Python.
+.PHONY: sanitize-ops
+sanitize-ops: build $(VENV)/test.stamp
+	@$(BIN)/cmake -S . -B build/thread -G Ninja $(CMAKE_HERE) -DPYLAYOUT_PYTHON=OFF -DPYLAYOUT_TESTS=ON \
+	    -DPYLAYOUT_SANITIZE=thread >build/thread.log || { cat build/thread.log; exit 1; }
+	@$(BIN)/cmake --build build/thread --parallel $(JOBS) --target pylayout sanitizer_team
+	@LD_PRELOAD="$$(c++ -print-file-name=libtsan.so) $(CURDIR)/build/thread/tests/c/libsanitizer_team.so" \
+	    LD_LIBRARY_PATH=$(CURDIR)/build/thread OMP_NUM_THREADS=3 TSAN_OPTIONS=ignore_noninstrumented_modules=1 PYTHONPATH=. \
+	    $(BIN)/python -m pytest -q -m "not exhaustive" -k cpu tests/test_ops.py tests/test_op_gradients.py
 
 # Other compilers' warnings as errors: every file parsed by clang++, and by a g++ newer than 12 where there is one.
 warnings: tests

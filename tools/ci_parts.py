@@ -197,8 +197,8 @@ PARTS = (
     ),
     Part(
         "sanitize-thread",
-        "the C tests that start threads with ThreadSanitizer",
-        ("src/core",),
+        "the C tests that start threads, and those of the host's kernels, with ThreadSanitizer",
+        ("src/core", "src/providers/host/common", "tests/c/support/*.c"),
     ),
     Part(
         "test-sizes",

@@ -50,11 +50,7 @@ struct Caller {
 thread_local bool inside = false;  // a program runs in this thread
 
 // Of the calling thread; costs nothing where it has none.
-void release_team() {
-#if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
-  omp_pause_resource(omp_pause_soft, omp_get_initial_device());
-#endif
-}
+void release_team() { omp_pause_resource(omp_pause_soft, omp_get_initial_device()); }
 
 class Lanes {
  public:

@@ -43,10 +43,8 @@ CallersThreads::CallersThreads() : threads_(omp_get_max_threads()) {}
 CallersThreads::~CallersThreads() { use_threads(threads_); }
 
 void wake_threads() {
-#if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
 #pragma omp parallel
   asm volatile("" ::: "memory");  // an empty region could be left out by the compiler
-#endif
 }
 
 void wake_together() {
@@ -68,7 +66,6 @@ sigset_t hold_signals() {
   return before;
 }
 
-#if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
 // Counts the ends of pool threads that hold signals back: what a caller knew of its pool may be out of date then.
 std::atomic<uint64_t> ended{0};
 struct PoolThread {
@@ -95,9 +92,6 @@ void hold_signals_in_pool() {
   threads_known = threads;
   ended_before = now;
 }
-#else
-void hold_signals_in_pool() {}
-#endif
 
 }  // namespace
 
@@ -121,7 +115,6 @@ std::atomic<uint64_t> given_way{0};  // those of such times
 
 uint64_t preemptions() { return involuntary_switches() - given_way.load(std::memory_order_relaxed); }
 
-#if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
 namespace {
 
 // Whether the calling thread's pool spins: whether the clock of its second thread goes on.  A region that found it
@@ -166,10 +159,6 @@ void while_pool_yields(const std::function<void()>& work) {
   given_way += involuntary_switches() - before;
   if (problem) std::rethrow_exception(problem);
 }
-#else
-void with_pool_aside(const std::function<void()>& work) { work(); }
-void while_pool_yields(const std::function<void()>& work) { work(); }
-#endif
 
 void copy_bytes(void* destination, const void* source, size_t bytes) {
   if (destination == source || bytes == 0) return;

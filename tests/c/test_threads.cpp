@@ -27,9 +27,7 @@ void do_work() {
     CHECK(calls == 1);
     while_pool_yields([&] {
       work();
-#if !defined(__SANITIZE_THREAD__)
       CHECK(omp_get_num_threads() == 2);
-#endif
     });
     CHECK(calls == 2 && !omp_in_parallel());
   }
@@ -37,7 +35,6 @@ void do_work() {
   with_pool_aside([&] { CHECK(!omp_in_parallel()); });
 }
 
-#if !defined(__SANITIZE_THREAD__)
 // Threads of the pool that work by themselves, as a plan's streams, ask nobody to give way.
 TEST("within_a_region") {
   use_threads(2);
@@ -53,7 +50,6 @@ TEST("within_a_region") {
   }
   CHECK(calls == team);
 }
-#endif
 
 TEST("exceptions_pass") {
   use_threads(2);

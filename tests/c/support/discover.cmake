@@ -1,5 +1,6 @@
 # After a test program is built: writes OUT, which ctest includes, with a test for each case that PROGRAM lists.
-# EMULATOR runs programs of another processor. OCLGRIND: whether opencl_races runs in Oclgrind, by a test of its own.
+# SECONDS: the most that a case may take. EMULATOR runs programs of another processor. OCLGRIND: whether opencl_races
+# runs in Oclgrind, by a test of its own.
 # Cases of slow_cases.txt get the labels `slow` and `slow-FAMILY`: `make test-kernels` runs them, not `make test`.
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/slow_cases.txt" slow_cases REGEX "^[^#]")
 list(TRANSFORM slow_cases REPLACE "^[a-z]+ " "" OUTPUT_VARIABLE slow)
@@ -18,7 +19,7 @@ foreach(case IN LISTS cases)
   if(OCLGRIND AND case MATCHES "^opencl_races[.]")
     continue()  # the values that it compares others compare on ordinary runtimes
   endif()
-  set(properties TIMEOUT 300 SKIP_RETURN_CODE 77)
+  set(properties TIMEOUT ${SECONDS} SKIP_RETURN_CODE 77)
   if(case MATCHES "^opencl_conv|${slow}")  # many kernels to build: begun first, they end with the others
     set(properties TIMEOUT 900 COST 1000 SKIP_RETURN_CODE 77)
   endif()

@@ -10,14 +10,10 @@ const char* __asan_default_options(void) { return "allocator_may_return_null=1:i
 __attribute__((visibility("default"))) const char* __tsan_default_options(void);
 const char* __tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
-/* oneDNN and the OpenMP runtime are not built for ThreadSanitizer, which therefore misses how they synchronise (guards
- * of static variables, barriers by futex) and takes what they do right for races. */
+/* oneDNN is not built for ThreadSanitizer, which therefore misses how it synchronises (guards of static variables) and
+ * takes what it does right for races. The OpenMP runtime is team.c. */
 __attribute__((visibility("default"))) const char* __tsan_default_suppressions(void);
-const char* __tsan_default_suppressions(void) {
-  return "race:libdnnl.so\n"
-         "race:libgomp.so\n"
-         "called_from_lib:libgomp.so\n";
-}
+const char* __tsan_default_suppressions(void) { return "race:libdnnl.so\n"; }
 
 /* What PoCL and its compiler keep to the end when they compile, which they do where their cache is empty. */
 __attribute__((visibility("default"))) const char* __lsan_default_suppressions(void);

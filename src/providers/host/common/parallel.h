@@ -9,21 +9,23 @@
 
 namespace pl::host {
 
+// A share of the work below: ThreadSanitizer is to see what threads share in small ops, too.
+#if defined(__SANITIZE_THREAD__)
+constexpr double kWorth = 1e-6;
+#else
+constexpr double kWorth = 1;
+#endif
+
 // Waking the other threads and waiting for them costs a few microseconds; below this much work one thread is faster.
-constexpr double kSerialNanoseconds = 12000;
+constexpr double kSerialNanoseconds = 12000 * kWorth;
 
 // The same for ops that run in the midst of others like them, when the other threads are still awake.
-constexpr double kAwakeNanoseconds = 3000;
+constexpr double kAwakeNanoseconds = 3000 * kWorth;
 
 // The number of threads worth using for so much work (all items together).
-inline int threads_for([[maybe_unused]] double nanoseconds, [[maybe_unused]] double serial = kSerialNanoseconds) {
-#if defined(__SANITIZE_THREAD__)
-  // ThreadSanitizer does not see how libgomp hands work to threads and back, and would call each region a race.
-  return 1;
-#else
+inline int threads_for(double nanoseconds, double serial = kSerialNanoseconds) {
   if (nanoseconds < serial || omp_in_parallel()) return 1;
   return int(std::min<double>(omp_get_max_threads(), nanoseconds / (serial / 2)));
-#endif
 }
 
 // Calls body(rank, team) on up to `threads` threads, team of them; it must not throw.
@@ -45,7 +47,7 @@ void in_team(int threads, Body&& body) {
 }
 
 // A thread's part of an op is cut into pieces of about so much work, since another thread may have to wait for one...
-constexpr double kPieceNanoseconds = 50000;
+constexpr double kPieceNanoseconds = 50000 * kWorth;
 // ... but into no more than so many: of long ops a sixteenth is little.
 constexpr double kMostPieces = 16;
 
