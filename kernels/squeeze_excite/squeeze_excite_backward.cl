@@ -2,15 +2,15 @@
 //
 // squeeze_excite_backward_sums: of each channel of an image, in parts of its positions
 //   sums[n, p, 0, c] = sum of src, sums[n, p, 1, c] = sum of src * grad
-// squeeze_excite_backward_layers: both layers again, and what their arguments are derived by, a work-group an image:
+// squeeze_excite_backward: both layers again, and what their arguments are derived by, a work-group an image:
 //   before1 = wei1 * means + bias1, hidden = activation(before1), before2 = wei2 * hidden + bias2
 //   by_gate[n, c] = gate'(before2) * (sum of src * grad), by_hidden[n, s] = activation'(before1) * (wei2^T * by_gate),
 //   by_mean[n, c] = scale * (wei1^T * by_hidden)
 // squeeze_excite_backward_weights: sums over images
 //   dwei1 = by_hidden * means^T, dbias1 = by_hidden, dwei2 = by_gate * hidden^T, dbias2 = by_gate
-// squeeze_excite_backward: dst[n, p, c] = grad[n, p, c] * gate(before2)[n, c] + by_mean[n, c]
+// squeeze_excite_scale (squeeze_excite_scale.cl): dst[n, p, c] = grad[n, p, c] * gate(before2)[n, c] + by_mean[n, c]
 //
-// Tensors: SRC, GRAD and DST (n, positions, c), dense, c a multiple of 4; WEI1, BIAS1, WEI2, BIAS2 as layers.clh has
+// Tensors: SRC and GRAD (n, positions, c), dense, c a multiple of 4; WEI1, BIAS1, WEI2, BIAS2 as layers.clh has
 // them; DWEI1 (s, c) and DWEI2 (c, s), dense, DBIAS1 (s), DBIAS2 (c).  The workspace, f32: sums (n, parts, 2, c), and
 // from `at` on gates, by_mean, means, by_gate, (n, c) each, then hidden and by_hidden, (n, s).
 #include "squeeze_excite/layers.clh"
@@ -18,7 +18,6 @@
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
 #define GRAD_DTYPE f32
-#define DST_DTYPE f32
 #define DWEI1_DTYPE f32
 #define DBIAS1_DTYPE f32
 #define DWEI2_DTYPE f32
@@ -29,9 +28,6 @@
 #endif
 #ifndef LANES_OF_QUAD
 #define LANES_OF_QUAD 16  // work-items for a quad there: 4, 8, 16, 32
-#endif
-#ifndef ROWS
-#define ROWS 4  // positions a work-item of the last launch: 1, 2, 4, 8
 #endif
 #ifndef HIDDEN_SLOPE_VALUE  // of the functions' arguments x0 and the gradient x1, behind the statements ..._TEXT
 #define HIDDEN_SLOPE_TEXT
@@ -94,11 +90,11 @@ void squeeze_excite_backward_sums(__global const STORAGE_T(SRC)* restrict src,
 
 // Group id: 0 n.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void squeeze_excite_backward_layers(__global float* work, __global const STORAGE_T(WEI1)* restrict wei1,
-                                    __global const STORAGE_T(BIAS1)* restrict bias1,
-                                    __global const STORAGE_T(WEI2)* restrict wei2,
-                                    __global const STORAGE_T(BIAS2)* restrict bias2, const int at, const int parts,
-                                    const float scale) {
+void squeeze_excite_backward(__global float* work, __global const STORAGE_T(WEI1)* restrict wei1,
+                             __global const STORAGE_T(BIAS1)* restrict bias1,
+                             __global const STORAGE_T(WEI2)* restrict wei2,
+                             __global const STORAGE_T(BIAS2)* restrict bias2, const int at, const int parts,
+                             const float scale) {
     __local float4 mean[QUADS], by_gate[QUADS];
     __local float hidden[SQUEEZED], before[SQUEEZED];
     LAYERS_BEGIN
@@ -167,24 +163,4 @@ __kernel void squeeze_excite_backward_weights(__global const float* restrict wor
     STORE(DWEI2, dwei2, (c + 2) * SQUEEZED + s, two.s2);
     STORE(DWEI2, dwei2, (c + 3) * SQUEEZED + s, two.s3);
     if (q == 0) STORE(DBIAS1, dbias1, s, bias);
-}
-
-// A work-item computes ROWS positions of four channels.  Ids: 0 quads of channels, 1 positions, ROWS for each, 2 n.
-// DST may be GRAD.
-__kernel void squeeze_excite_backward(__global const STORAGE_T(GRAD)* grad, __global const float* restrict work,
-                                            __global STORAGE_T(DST)* dst, const int at, const int batch,
-                                            const int positions) {
-    const int c = (int)get_global_id(0) * 4, n = (int)get_global_id(2);
-    const int step = (int)get_local_size(1);  // between positions of a work-item, so that groups read side by side
-    const int first = (int)get_group_id(1) * step * ROWS + (int)get_local_id(1);
-    if (c >= CHANNELS || first >= positions) return;
-    const float4 gate = LOAD_QUAD(GATE_F32, work, GATES_AT(batch) + n * CHANNELS + c);
-    const float4 by_mean = LOAD_QUAD(GATE_F32, work, BY_MEAN_AT(batch) + n * CHANNELS + c);
-    float4 g[ROWS];
-    _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
-        if (first + r * step < positions)
-            g[r] = LOAD_QUAD(GRAD, grad, (n * positions + first + r * step) * CHANNELS + c);
-    _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
-        if (first + r * step < positions)
-            STORE_QUAD(DST, dst, (n * positions + first + r * step) * CHANNELS + c, fma(g[r], gate, by_mean));
 }

@@ -27,7 +27,8 @@ struct Pass {
 };
 
 const std::vector<Pass>& standard_passes();
-// Those that come before all others on a device: of quantised tensors, before their constants are folded into floats.
+// Those that come before all others on a device: of quantised tensors, before their constants are folded into floats,
+// and what makes parts of an op that the device has no kernel for, which later ones fuse.
 std::vector<Pass> first_passes(Device* device);  // null: for their names alone
 // Those that a program goes through before gradients are taken of it: what is one op there has one gradient, which
 // keeps and computes less than those of its parts, and no values of parameters are needed.

@@ -8,7 +8,6 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "ops/activation.h"
-#include "ops/normalization.h"
 
 namespace pl::passes {
 namespace {

@@ -51,6 +51,25 @@ void place_layers(const Op& op, int weight1, Candidate& candidate) {
   candidate.inputs[size_t(weight1 + 2)] = second.with_layout(Layout::parse(swapped));
 }
 
+// Whether places among the elements need 64 bits.
+bool is_wide(const GlobalPool& pool) { return pool.batch * pool.positions * pool.channels >= int64_t(1) << 30; }
+Launch& pass_index(Launch& launch, const GlobalPool& pool, int64_t number) {
+  return is_wide(pool) ? launch.scalar(cl_long(number)) : launch.scalar(cl_int(number));
+}
+
+// Output 0: an input times the gates, which lie from gates_at of the workspace on; `shifted`: and shifts behind them.
+void add_scale(KernelList& kernel, const GlobalPool& pool, int input, int64_t gates_at, bool shifted) {
+  KernelSource source("squeeze_excite/squeeze_excite_scale.cl");
+  source.define("SRC_DTYPE", name_of(pool.dtype)).define("DST_DTYPE", name_of(pool.dtype)).define("ROWS", kRows);
+  source.define("SHIFTED", shifted ? 1 : 0);
+  if (is_wide(pool)) source.define("PL_INDEX64", 1);
+  Launch& product = kernel.add(source, "squeeze_excite_scale").input(input).workspace().output(0);
+  for (int64_t number : {gates_at, pool.channels, pool.positions}) pass_index(product, pool, number);
+  const std::vector<size_t> group = group_of_quads(size_t(pool.channels) / 4);
+  const size_t tiles = size_t((pool.positions + kRows - 1) / kRows);
+  product.global({size_t(pool.channels) / 4, tiles, size_t(pool.batch)}).local({group[0], group[1], 1});
+}
+
 std::unique_ptr<Kernel> prepare_squeeze_excite(OpenclDevice& device, const Op& op, const GlobalPool& pool) {
   auto kernel = std::make_unique<KernelList>(device);
   pool.add(*kernel, true, false, 1.0);
@@ -58,24 +77,15 @@ std::unique_ptr<Kernel> prepare_squeeze_excite(OpenclDevice& device, const Op& o
 
   KernelSource gate("squeeze_excite/squeeze_excite_gate.cl");
   define_layers(gate, op, 1, items);
-  const bool wide = pool.batch * pool.positions * pool.channels >= int64_t(1) << 30;
-  if (wide) gate.define("PL_INDEX64", 1);
-  const auto index = [wide](Launch& launch, int64_t number) -> Launch& {
-    return wide ? launch.scalar(cl_long(number)) : launch.scalar(cl_int(number));
-  };
+  if (is_wide(pool)) gate.define("PL_INDEX64", 1);
   Launch& gates = kernel->add(gate, "squeeze_excite_gate").workspace();
   for (int i = 1; i < 5; ++i) gates.input(i);
-  index(gates.workspace(), gates_at).scalar(cl_int(pool.parts)).scalar(cl_float(1.0 / double(pool.positions)));
+  pass_index(gates.workspace(), pool, gates_at)
+      .scalar(cl_int(pool.parts))
+      .scalar(cl_float(1.0 / double(pool.positions)));
   gates.global({size_t(pool.batch * items)}).local({size_t(items)});
 
-  KernelSource scale("squeeze_excite/squeeze_excite_scale.cl");
-  scale.define("SRC_DTYPE", name_of(pool.dtype)).define("DST_DTYPE", name_of(pool.dtype)).define("ROWS", kRows);
-  if (wide) scale.define("PL_INDEX64", 1);
-  Launch& product = kernel->add(scale, "squeeze_excite_scale").input(0).workspace().output(0);
-  index(index(index(product, gates_at), pool.channels), pool.positions);
-  const std::vector<size_t> group = group_of_quads(size_t(pool.channels) / 4);
-  const size_t tiles = size_t((pool.positions + kRows - 1) / kRows);
-  product.global({size_t(pool.channels) / 4, tiles, size_t(pool.batch)}).local({group[0], group[1], 1});
+  add_scale(*kernel, pool, 0, gates_at, false);
   return kernel;
 }
 
@@ -112,9 +122,9 @@ std::unique_ptr<Kernel> prepare_squeeze_excite_backward(OpenclDevice& device, co
   KernelSource source("squeeze_excite/squeeze_excite_backward.cl");
   define_layers(source, op, 2, items);
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
-  const char* const results[] = {"DST_DTYPE", "DWEI1_DTYPE", "DBIAS1_DTYPE", "DWEI2_DTYPE", "DBIAS2_DTYPE"};
-  for (int i = 0; i < 5; ++i) source.define(results[i], name_of(op.out(i).dtype));
-  source.define("QUADS_OF_GROUP", pool.quads).define("LANES_OF_QUAD", kLanesOfQuad).define("ROWS", kRows);
+  const char* const results[] = {"DWEI1_DTYPE", "DBIAS1_DTYPE", "DWEI2_DTYPE", "DBIAS2_DTYPE"};
+  for (int i = 0; i < 4; ++i) source.define(results[i], name_of(op.out(i + 1).dtype));
+  source.define("QUADS_OF_GROUP", pool.quads).define("LANES_OF_QUAD", kLanesOfQuad);
   define_slope(source, "HIDDEN_SLOPE", PostOp::function(op.attributes[attr::hidden]));
   define_slope(source, "GATE_SLOPE", PostOp::function(op.attributes[attr::gate]));
 
@@ -125,7 +135,7 @@ std::unique_ptr<Kernel> prepare_squeeze_excite_backward(OpenclDevice& device, co
   sums.global({groups * size_t(pool.quads), size_t(pool.parts * kLanesOfQuad), size_t(batch)});
   sums.local({size_t(pool.quads), size_t(kLanesOfQuad), 1});
 
-  Launch& layers = kernel->add(source, "squeeze_excite_backward_layers").workspace();
+  Launch& layers = kernel->add(source, "squeeze_excite_backward").workspace();
   for (int i = 2; i < 6; ++i) layers.input(i);
   layers.scalar(at).scalar(cl_int(pool.parts)).scalar(cl_float(1.0 / double(pool.positions)));
   layers.global({size_t(batch * items)}).local({size_t(items)});
@@ -135,9 +145,7 @@ std::unique_ptr<Kernel> prepare_squeeze_excite_backward(OpenclDevice& device, co
   for (int i = 1; i < 5; ++i) weights.output(i);
   weights.scalar(at).scalar(batch).global({quads, size_t(squeezed) + 1}).local({group[0], group[1]});
 
-  Launch& scale = kernel->add(source, "squeeze_excite_backward").input(1).workspace().output(0);
-  scale.scalar(at).scalar(batch).scalar(positions);
-  scale.global({quads, size_t(divided_up(pool.positions, kRows)), size_t(batch)}).local({group[0], group[1], 1});
+  add_scale(*kernel, pool, 1, at, true);
   return kernel;
 }
 
