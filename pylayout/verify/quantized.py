@@ -88,6 +88,14 @@ class _Scaled:
         self.real_bias = self.bias is not None and reference.case.specs()[8][0] == "f32"
         self.tensors = [*plain, None, None]  # integers up to 510 in f32: products and sums are exact in float64
 
+    def algorithm(self, implementation: str) -> str:
+        return ""  # all add integers, those by Winograd's algorithm too
+
+    def expected_by(self, algorithm: str, output: int, where: Array) -> tuple[Array, Array]:
+        reference: Any = self
+        values, bound = reference.expected(output, where)
+        return np.asarray(values), np.asarray(bound)
+
     def _optional(self, number: int) -> Array | None:
         return self.given[number] if number < len(self.given) else None
 

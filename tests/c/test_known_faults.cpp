@@ -187,29 +187,37 @@ void check_padded_zero_point() {
   }
 }
 
-// Two that ended the process, and one that was wrong.
+// A convolution of x, with a zero point, by its definition.
+void check_zero_point(Fixture& f, const Dims& x_shape, const Dims& w_shape, int64_t height, int64_t width,
+                      int64_t dilation) {
+  const auto x = pltest::random_argument(DType::u8, x_shape, 1, 0, 255);
+  const auto w = pltest::random_argument(DType::s8, w_shape, 2, -127, 127);
+  const auto zero = pltest::random_argument(DType::u8, {}, 3, 90, 200);
+  const std::string window = concat("padding=[", height, ",", width, "] dilation=", dilation);
+  const Op op = make_op(*find_schema("conv_integer"), Attributes::parse(window), {x.desc, w.desc, zero.desc});
+  pltest::Values y;
+  pltest::for_each(op.out().shape, [&](const Dims& p, size_t) {
+    double sum = 0;
+    for (int64_t i = 0; i < x_shape[1]; ++i)
+      for (int64_t kh = 0; kh < w_shape[2]; ++kh)
+        for (int64_t kw = 0; kw < w_shape[3]; ++kw) {
+          const int64_t h = p[2] + kh * dilation - height, column = p[3] + kw * dilation - width;
+          if (h < 0 || h >= x_shape[2] || column < 0 || column >= x_shape[3]) continue;
+          sum += (x.values[pltest::at(x_shape, {0, i, h, column})] - zero.values[0]) *
+                 w.values[pltest::at(w_shape, {p[1], i, kh, kw})];
+        }
+    y.push_back(sum);
+  });
+  pltest::check_candidates(*f.onednn, *f.device, "conv_integer", window.c_str(), {x, w, zero, pltest::absent()}, y,
+                           {0, 0});
+}
+
+// Two that ended the process, and two that were wrong.
 void check_amx_wide_padding() {
   Fixture f;
-  const int64_t ic = 320, oc = 128, taps = 7, width = 4, columns = 3;
-  for (int64_t size : {3, 9}) {
-    const int64_t padding = 6, rows = size + 2 * padding - taps + 1;  // one column, of all taps but the padding's
-    const auto x = pltest::random_argument(DType::u8, {1, ic, size, columns}, 1, 0, 255);
-    const auto w = pltest::random_argument(DType::s8, {oc, ic, taps, width}, 2, -127, 127);
-    const auto zero = pltest::random_argument(DType::u8, {}, 3, 90, 200);
-    pltest::Values y(size_t(oc * rows), 0);
-    for (int64_t o = 0; o < oc; ++o)
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t k = 0; k < taps; ++k)
-          for (int64_t i = 0; i < ic; ++i)
-            for (int64_t c = 0; c < columns; ++c) {
-              const int64_t at = r + k - padding;
-              if (at >= 0 && at < size)
-                y[size_t(o * rows + r)] += (x.values[size_t((i * size + at) * columns + c)] - zero.values[0]) *
-                                           w.values[size_t(((o * ic + i) * taps + k) * width + c + 1)];
-            }
-    pltest::check_candidates(*f.onednn, *f.device, "conv_integer", "stride=[1,2] padding=[6,1]",
-                             {x, w, zero, pltest::absent()}, y, {0, 0});
-  }
+  for (int64_t size : {3, 9}) check_zero_point(f, {1, 320, size, 3}, {128, 320, 7, 4}, 6, 2, 1);
+  check_zero_point(f, {1, 32, 7, 7}, {64, 32, 5, 5}, 4, 4, 2);
+  check_zero_point(f, {1, 32, 9, 29}, {64, 32, 5, 5}, 6, 6, 3);
 }
 
 void check_gemm_zero_point() {

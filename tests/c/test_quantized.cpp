@@ -162,17 +162,23 @@ TEST("addend") {
         }
 }
 
-// Both: some steps of four terms have weights of one sign that reach beyond 128, some not.
-enum class Weights { both, largest, limit };
+// Both: some steps of four terms have weights of one sign that reach beyond 128, some not.  Neighbours: of two that lie
+// side by side all do, with one of the next two none.
+enum class Weights { both, largest, limit, neighbours };
 
 // A convolution of integers by its definition; x outside the image counts as its zero point.  `below`: rows of padding
 // there and not above.
 void check_geometry(const Dims& x_shape, const Dims& w_shape, int64_t stride, int64_t padding, int64_t dilation,
                     int64_t groups, int64_t below, DType x_dtype, Weights weights) {
-  const bool saturated = weights != Weights::both;
+  const bool saturated = weights == Weights::largest || weights == Weights::limit;
   Argument x = extremes(x_dtype, x_shape, 21), w = random_argument(DType::s8, w_shape, 22, -100, 100);
   for (size_t i = 0; i < w.values.size(); ++i)  // in a third of the columns
     if (i / size_t(w_shape[1]) % 3) w.values[i] = std::nearbyint(w.values[i] / 2);
+  if (weights == Weights::neighbours) {
+    const size_t taps = size_t(w_shape.product() / w_shape[0] / w_shape[1]), inputs = size_t(w_shape[1]);
+    for (size_t i = 0; i < w.values.size(); ++i)
+      w.values[i] = (i / taps % inputs % 4 < 2 ? 1 : -1) * double(65 + i % 60);
+  }
   if (saturated) {
     // Every product the largest one there is; or every sum of two, of those that 16 bits hold.
     for (double& value : x.values) value = x_dtype == DType::u8 ? 255 : -128;
@@ -214,7 +220,7 @@ TEST("geometry") {
   for (int threads : {2, 1, 5}) {
     use_threads(threads);
     for (DType dtype : {DType::u8, DType::s8})
-      for (Weights weights : {Weights::both, Weights::largest, Weights::limit}) {
+      for (Weights weights : {Weights::both, Weights::largest, Weights::limit, Weights::neighbours}) {
         const auto conv = [&](const Dims& x, const Dims& w, int64_t stride, int64_t padding, int64_t dilation = 1,
                               int64_t groups = 1, int64_t below = 0) {
           check_geometry(x, w, stride, padding, dilation, groups, below, dtype, weights);
@@ -223,6 +229,7 @@ TEST("geometry") {
         for (int64_t outputs : {1, 7, 8, 17, 32, 50}) conv({1, 13, 5, 7}, {outputs, 13, 1, 1}, 1, 0);
         for (int64_t inputs : {1, 2, 3, 64}) conv({3, inputs, 4, 5}, {24, inputs, 1, 1}, 1, 0);
         conv({2, 24, 9, 8}, {20, 24, 1, 1}, 2, 0);
+        for (int64_t inputs : {16, 20, 36, 130}) conv({1, inputs, 5, 6}, {19, inputs, 1, 1}, 1, 0);
         conv({1, 9, 5, 4}, {16, 9, 1, 1}, 3, 2);
         conv({1, 40, 31, 33}, {33, 40, 1, 1}, 1, 0);
         conv({1, 12, 9, 1}, {16, 12, 1, 1}, 1, 0, 1, 1, 5);  // padded at one end alone

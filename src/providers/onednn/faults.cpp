@@ -73,10 +73,12 @@ const KnownFault kAmxWidePadding{
     "oneDNN",
     "",
     "",
-    "an int8 convolution by jit:avx512_core_amx with a zero point of x and padding of more than half the kernel",
+    "an int8 convolution by jit:avx512_core_amx with a zero point of x and padding, of more than half the kernel or "
+    "with dilation",
     "the process ends by a segmentation fault, or results are wrong",
     "oneDNN 3.2 on Sapphire Rapids: qlinear_conv in two and three dimensions, 320 channels to 128, kernel 7 high, "
-    "padding 6: at 3 rows the fault, at 9 wrong results; padding 3 and no zero point were right",
+    "padding 6: at 3 rows the fault, at 9 wrong results; padding 3 and no zero point were right; conv_integer of 32 "
+    "channels, kernels 5 and 7, dilation 2 and 3: the fault with 7 x 7 pixels, wrong results with 9 x 29",
     "the implementation is not used",
 };
 
@@ -215,7 +217,7 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
     for (size_t i = 0; i < padding.size(); ++i) {
       const size_t d = i % dilation.size();  // before each dimension, then behind each
       const int64_t reach = (weight.shape[2 + int(d)] - 1) * dilation[d] + 1;
-      if (2 * padding[i] > reach) return &kAmxWidePadding;
+      if (2 * padding[i] > reach || (padding[i] > 0 && dilation[d] > 1)) return &kAmxWidePadding;
     }
   }
   if (is_by("gemm_s8u8s32") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::groups) &&

@@ -290,6 +290,13 @@ bool accept_quantized(const Op& op, CandidateList& out) {
     refuse(op, out, "oneDNN takes a zero point of weights in matrix products alone, and one value");
     return false;
   }
+  // oneDNN takes zero points of a matrix product off in f32, which holds sums of up to 24 bits.
+  const int64_t largest = 255 * 255 * op.in(0).shape[op.in(0).rank() - 1];
+  if (op.schema->kind == "quantized_matmul" && !in.scaled() && (in.x_zero >= 0 || in.weight_zero >= 0) &&
+      largest > int64_t(1) << 24) {
+    refuse(op, out, "sums of this many terms with zero points have more bits than f32");
+    return false;
+  }
   if (!has_vnni(instruction_set())) {
     refuse(op, out, "sums of two products saturate at 16 bits with instruction set " + instruction_set());
     return false;

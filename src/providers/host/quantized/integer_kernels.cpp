@@ -4,10 +4,10 @@ namespace pl::host {
 
 const IntegerKernels* const* all_integer_kernels() {
   static const struct Table {
-    const IntegerKernels* entries[3] = {};
+    const IntegerKernels* entries[4] = {};
     Table() {
       int count = 0;
-      for (const IntegerKernels* kernels : {integer_kernels_avx512(), integer_kernels_avx2()})
+      for (const IntegerKernels* kernels : {integer_kernels_vnni(), integer_kernels_avx512(), integer_kernels_avx2()})
         if (kernels) entries[count++] = kernels;
     }
   } table;

@@ -1,8 +1,8 @@
 // The vector code of integer_kernels.h, compiled once for each instruction set.
 //
 // The file that includes this sets the instruction set (#pragma GCC target), then PL_INTEGER_NAMESPACE,
-// PL_INTEGER_BITS (of a vector: 256 or 512), PL_INTEGER_PIXELS and PL_INTEGER_WIDE_PIXELS (of a tile of two vectors of
-// columns).  Nothing of the standard library may be instantiated here: see conv_micro.h.
+// PL_INTEGER_BITS (of a vector: 256 or 512), PL_INTEGER_DOTS (1: with VNNI), PL_INTEGER_PIXELS and
+// PL_INTEGER_WIDE_PIXELS (of a tile of two vectors of columns).  Nothing of the standard library may be instantiated here: see conv_micro.h.
 
 namespace pl::host::PL_INTEGER_NAMESPACE {
 namespace {
@@ -22,8 +22,11 @@ PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 PL_ALWAYS Ints sub_ints(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
 PL_ALWAYS Ints quarter(Ints v) { return _mm512_srai_epi32(v, 2); }
 PL_ALWAYS Ints multiply_pairs(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
-// Unsigned by signed bytes, the products of two added in 16 bits; then two of these sums added.
-PL_ALWAYS Ints multiply_bytes(Ints x, Ints w, Ints ones) { return _mm512_madd_epi16(_mm512_maddubs_epi16(x, w), ones); }
+PL_ALWAYS Ints add_pairs_of_bytes(Ints x, Ints w) { return _mm512_maddubs_epi16(x, w); }
+// The 16 bytes at p, in the order that `order` gives, in each 128 bits.
+PL_ALWAYS Ints gathered(const void* p, Ints order) {
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i*>(p))), order);
+}
 PL_ALWAYS Ints all_shorts(short value) { return _mm512_set1_epi16(value); }
 PL_ALWAYS Floats load_floats(const void* p) { return _mm512_loadu_ps(p); }
 PL_ALWAYS void store_floats(void* p, Floats v) { _mm512_storeu_ps(p, v); }
@@ -79,8 +82,11 @@ PL_ALWAYS Ints add_ints(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 PL_ALWAYS Ints sub_ints(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
 PL_ALWAYS Ints quarter(Ints v) { return _mm256_srai_epi32(v, 2); }
 PL_ALWAYS Ints multiply_pairs(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
-// Unsigned by signed bytes, the products of two added in 16 bits; then two of these sums added.
-PL_ALWAYS Ints multiply_bytes(Ints x, Ints w, Ints ones) { return _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), ones); }
+PL_ALWAYS Ints add_pairs_of_bytes(Ints x, Ints w) { return _mm256_maddubs_epi16(x, w); }
+// The 16 bytes at p, in the order that `order` gives, in each 128 bits.
+PL_ALWAYS Ints gathered(const void* p, Ints order) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(p))), order);
+}
 PL_ALWAYS Ints all_shorts(short value) { return _mm256_set1_epi16(value); }
 PL_ALWAYS Floats load_floats(const void* p) { return _mm256_loadu_ps(static_cast<const float*>(p)); }
 PL_ALWAYS void store_floats(void* p, Floats v) { _mm256_storeu_ps(static_cast<float*>(p), v); }
@@ -134,51 +140,79 @@ constexpr int kMostVectors = 2;
 // sum += t, in the register of the sum: GCC 12 otherwise copies sums between registers, and spills some of them, which
 // takes half of the speed.
 PL_ALWAYS void accumulate(Ints& sum, Ints t) { asm("vpaddd %1, %0, %0" : "+v"(sum) : "v"(t)); }
+// sum += the products of four unsigned by four signed bytes.
+PL_ALWAYS void accumulate_bytes(Ints& sum, Ints x, Ints w, [[maybe_unused]] Ints ones) {
+#if PL_INTEGER_DOTS
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+#else
+  accumulate(sum, multiply_pairs(add_pairs_of_bytes(x, w), ones));
+#endif
+}
 
 PL_ALWAYS void copy_part(char* to, const char* from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; ++i) to[i] = from[i];
 }
 
-// Post-ops of a tile of `pixels` by `vectors`, vectors of a pixel side by side in `values`.
-__attribute__((noinline)) void apply_steps(const IntegerResult& result, float* values, int pixels, int vectors,
-                                           int64_t pixel, int64_t column, int count) {
-  const int each = vectors * kWidth, n = pixels * each;
+// Post-ops of P pixels, from `pixel` on, and V vectors of columns, from `column` on, `count` of them.
+template <int P, int V>
+PL_ALWAYS void apply_steps(Floats (&reals)[P][V], const IntegerResult& result, int64_t pixel, int64_t column,
+                           int count) {
+  const auto all = [&](auto function) {
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) reals[p][v] = function(reals[p][v]);
+  };
   for (int s = 0; s < result.step_count; ++s) {
     const IntegerStep& step = result.steps[s];
     switch (step.kind) {
-      case IntegerStep::Kind::scale:
-        for (int i = 0; i < n; i += kWidth)
-          store_floats(values + i, multiply(load_floats(values + i), all_floats(step.factor)));
+      case IntegerStep::Kind::scale: {
+        const Floats factor = all_floats(step.factor);
+        all([&](Floats x) { return multiply(x, factor); });
         break;
-      case IntegerStep::Kind::clamp:
-        for (int i = 0; i < n; i += kWidth)
-          store_floats(values + i, clamp(load_floats(values + i), all_floats(step.low), all_floats(step.high)));
+      }
+      case IntegerStep::Kind::clamp: {
+        const Floats low = all_floats(step.low), high = all_floats(step.high);
+        all([&](Floats x) { return clamp(x, low, high); });
         break;
-      case IntegerStep::Kind::round:
-        for (int i = 0; i < n; i += kWidth) {
-          const Floats rounded = round_floats(load_floats(values + i));
-          const Floats limited = clamp(rounded, all_floats(step.low), all_floats(step.high));
-          store_floats(values + i, multiply(limited, all_floats(step.factor)));
-        }
+      }
+      case IntegerStep::Kind::round: {
+        const Floats low = all_floats(step.low), high = all_floats(step.high), factor = all_floats(step.factor);
+        all([&](Floats x) { return multiply(clamp(round_floats(x), low, high), factor); });
         break;
+      }
       case IntegerStep::Kind::add: {
         const Floats scale = all_floats(result.addend_scale), zero = all_floats(-result.addend_zero);
-        for (int p = 0; p < pixels; ++p) {
-          const char* from = static_cast<const char*>(result.addend) + (pixel + p) * result.pixel + column;
-          char part[kMostVectors * kWidth] = {};
-          if (count < each) {
+        const char* from = static_cast<const char*>(result.addend) + pixel * result.pixel + column;
+#pragma GCC unroll 16
+        for (int p = 0; p < P; ++p, from += result.pixel) {
+          char part[V * kWidth] = {};
+          const char* bytes = from;
+          if (count < V * kWidth) {
             copy_part(part, from, count);
-            from = part;
+            bytes = part;
           }
-          for (int v = 0; v < each; v += kWidth) {
-            float* to = values + p * each + v;
-            const Floats added = add_floats(to_floats(of_bytes(from + v, result.signed_addend)), zero);
-            store_floats(to, multiply_add(added, scale, load_floats(to)));
+#pragma GCC unroll 4
+          for (int v = 0; v < V; ++v) {
+            const Floats added = add_floats(to_floats(of_bytes(bytes + v * kWidth, result.signed_addend)), zero);
+            reals[p][v] = multiply_add(added, scale, reals[p][v]);
           }
         }
         break;
       }
-      case IntegerStep::Kind::other: step.other(values, values, n, step.alpha, step.beta); break;
+      case IntegerStep::Kind::other: {
+        alignas(64) float values[P * V * kWidth];
+#pragma GCC unroll 16
+        for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+          for (int v = 0; v < V; ++v) store_floats(values + (p * V + v) * kWidth, reals[p][v]);
+        step.other(values, values, P * V * kWidth, step.alpha, step.beta);
+#pragma GCC unroll 16
+        for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+          for (int v = 0; v < V; ++v) reals[p][v] = load_floats(values + (p * V + v) * kWidth);
+        break;
+      }
     }
   }
 }
@@ -249,18 +283,7 @@ PL_ALWAYS void finish(Ints (&sums)[P][V], const IntegerResult& result, int64_t p
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) reals[p][v] = multiply_add(to_floats(sums[p][v]), factor, bias);
   }
-  if (result.step_count) {
-    alignas(64) float values[P * V * kWidth];
-#pragma GCC unroll 16
-    for (int p = 0; p < P; ++p)
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) store_floats(values + (p * V + v) * kWidth, reals[p][v]);
-    apply_steps(result, values, P, V, pixel, column, count);
-#pragma GCC unroll 16
-    for (int p = 0; p < P; ++p)
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) reals[p][v] = load_floats(values + (p * V + v) * kWidth);
-  }
+  apply_steps<P, V>(reals, result, pixel, column, count);
   if (result.form == Form::reals) {
     store_words<RealWords>(reals, result, pixel, column, count);
     return;
@@ -298,8 +321,9 @@ PL_ALWAYS Ints repeat(const void* p) {
 
 template <int P, int V>
 void product_tile(const IntegerProduct& job, int64_t pixel, int64_t vector, int count) {
-  const int32_t* places = job.places + vector / kMostVectors * job.steps;
-  const int64_t narrow_steps = job.narrow_steps[vector / kMostVectors];
+  const int64_t panel = vector / kMostVectors;
+  const int32_t* places = job.places + panel * job.steps;
+  const int64_t plain_steps = job.plain_steps[panel], narrow_steps = job.narrow_steps[panel];
   const int8_t* w = job.weights + vector * job.steps * 4 * kWidth;
   Ints sums[P][V];
   start<P, V>(sums, job.result, vector * kWidth);
@@ -308,7 +332,8 @@ void product_tile(const IntegerProduct& job, int64_t pixel, int64_t vector, int 
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) x[p] = job.narrow + job.offsets[pixel + p];
     const Ints ones = all_shorts(1);
-    for (int64_t step = 0; step < narrow_steps; ++step, w += V * 4 * kWidth) {
+    int64_t step = 0;
+    for (; step < plain_steps; ++step, w += V * 4 * kWidth) {
       const int64_t place = places[step];
       Ints filter[V];
 #pragma GCC unroll 4
@@ -317,9 +342,25 @@ void product_tile(const IntegerProduct& job, int64_t pixel, int64_t vector, int 
       for (int p = 0; p < P; ++p) {
         const Ints value = repeat(x[p] + place);
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) accumulate(sums[p][v], multiply_bytes(value, filter[v], ones));
+        for (int v = 0; v < V; ++v) accumulate_bytes(sums[p][v], value, filter[v], ones);
       }
     }
+#if !PL_INTEGER_DOTS
+    const int32_t* orders = job.orders + panel * job.steps;
+    for (; step < narrow_steps; ++step, w += V * 4 * kWidth) {
+      const int64_t place = places[step];
+      const Ints order = repeat(orders + step);
+      Ints filter[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) filter[v] = load_ints(w + v * 4 * kWidth);
+#pragma GCC unroll 16
+      for (int p = 0; p < P; ++p) {
+        const Ints value = gathered(x[p] + place, order);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) accumulate_bytes(sums[p][v], value, filter[v], ones);
+      }
+    }
+#endif
   }
   if (narrow_steps < job.steps) {
     const int16_t* x[P];
@@ -349,14 +390,13 @@ void wide_tile(const WideProduct& job, int64_t pixel, int64_t vector, int count)
   const int16_t* x[P];
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) x[p] = job.x + job.offsets[pixel + p];
-  const int64_t w_vector = job.depth * kWidth;
-  const int16_t* w = job.weights + vector * w_vector;
+  const int16_t* w = job.weights;
   Ints sums[P][V];
   start<P, V>(sums, job.result, vector * kWidth);
-  for (int64_t k = 0; k < job.depth; k += 2, w += 2 * kWidth) {
+  for (int64_t k = 0; k < job.depth; k += 2, w += V * 2 * kWidth) {
     Ints filter[V];
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) filter[v] = load_ints(w + v * w_vector);
+    for (int v = 0; v < V; ++v) filter[v] = load_ints(w + v * 2 * kWidth);
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) {
       const Ints value = repeat(x[p] + k);
@@ -513,7 +553,8 @@ void tiles(const IntegerTiles& job, int64_t first_vector, int64_t last_vector) {
   (vectors == 2 ? end_tiles<2> : end_tiles<1>)(job, first_vector, count);
 }
 
-constexpr IntegerKernels kIntegerKernels = {PL_INTEGER_ISA, kWidth, product, wide_product, depthwise, tiles};
+constexpr IntegerKernels kIntegerKernels = {PL_INTEGER_ISA, kWidth, !PL_INTEGER_DOTS, product, wide_product,
+                                            depthwise,      tiles};
 
 }  // namespace
 }  // namespace pl::host::PL_INTEGER_NAMESPACE

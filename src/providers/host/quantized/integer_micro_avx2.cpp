@@ -11,6 +11,7 @@
 #define PL_INTEGER_ISA "avx2"
 #define PL_INTEGER_NAMESPACE integer_avx2
 #define PL_INTEGER_BITS 256
+#define PL_INTEGER_DOTS 0
 #define PL_INTEGER_PIXELS 4
 #define PL_INTEGER_WIDE_PIXELS 6
 #include "providers/host/quantized/integer_micro.h"

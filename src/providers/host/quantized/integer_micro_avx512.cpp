@@ -12,6 +12,7 @@
 #define PL_INTEGER_ISA "avx512"
 #define PL_INTEGER_NAMESPACE integer_avx512
 #define PL_INTEGER_BITS 512
+#define PL_INTEGER_DOTS 0
 #define PL_INTEGER_PIXELS 8
 #define PL_INTEGER_WIDE_PIXELS 8
 #include "providers/host/quantized/integer_micro.h"

@@ -4,13 +4,13 @@
 // The result is cut into blocks of some rows.  For each, what it reads of x is copied, widened to 16 bits, zeros where
 // the padding is; then every tap of the filter is a distance in the copy.  With a dilation of 1 the taps of a row of
 // the filter lie side by side for all channels, and are one.
-#include <array>
 #include <cstring>
 
 #include "core/threads.h"
 #include "ops/post_ops.h"
 #include "providers/host/conv/conv_candidates.h"
 #include "providers/host/quantized/integer_products.h"
+#include "providers/host/quantized/integer_steps.h"
 
 namespace pl::host {
 namespace {
@@ -20,13 +20,16 @@ constexpr int64_t kCopyBytes = 32 << 10, kDepthwiseCopyBytes = 128 << 10;
 constexpr int64_t kFewPixels = 24;  // with fewer of them each weight is used too seldom
 // Weights of more bytes than this are divided among threads where one block holds all of x.
 constexpr int64_t kOwnWeightBytes = 256 << 10;
-// Integers behind the last one of a copy that vectors and pairs reach into.
+// Integers behind the last one of a copy that vectors, pairs and what is gathered from reach into.
 constexpr int64_t kCopySlack = 64;
 // Multiply-adds a cycle and core, about, as threads are worth it.
 constexpr double kIntegerProductsOfNanosecond = 60;
 // How much of twice the device's rate in f32 tiles reach (`python -m bench.estimates`), and how many terms what stands
 // before and behind a sum's costs.
 constexpr double kIntegerReached = 0.8, kEndingTerms = 16, kDepthwiseReached = 0.2;
+// With VNNI, of four times that: oneDNN's kernels of VNNI, which are estimated at 0.7, are as fast at most sizes (a
+// Sapphire Rapids), and those of AMX faster.
+constexpr double kDotsReached = 0.65;
 
 // Rows and columns of the copy, for one dimension.
 struct CopiedAxis {
@@ -53,7 +56,7 @@ struct CopiedAxis {
 // Where there is one filter for each channel: weights alone, as IntegerDepthwise has them.
 struct PackedIntegers {
   int8_t* weights = nullptr;
-  int32_t *places = nullptr, *narrow_steps = nullptr, *sums = nullptr;
+  int32_t *places = nullptr, *orders = nullptr, *plain_steps = nullptr, *narrow_steps = nullptr, *sums = nullptr;
   size_t bytes = 0;
 
   // base: null where only the bytes are asked for.
@@ -68,6 +71,8 @@ struct PackedIntegers {
     };
     weights = reinterpret_cast<int8_t*>(take(size_t(weight_bytes)));
     places = integers(panels * steps);
+    orders = integers(panels * steps);
+    plain_steps = integers(panels);
     narrow_steps = integers(panels);
     sums = integers(columns);
   }
@@ -99,11 +104,12 @@ struct IntegerProductBody {
   int64_t copy_row() const { return columns.copied(columns.out) * channels; }
   size_t copied_elements() const { return size_t(rows.copied(block_rows) * copy_row() + kCopySlack + 63) / 64 * 64; }
   size_t copy_bytes() const { return copied_elements() * (sizeof(int16_t) + sizeof(uint8_t)); }
-  // Whether narrow steps read x where it lies: rows of whole steps, nothing between them, no padding behind them.
+  // Whether narrow steps read x where it lies: rows of whole steps, nothing between them, no padding behind them, and
+  // what is gathered from is within them.
   bool in_place() const {
     return !signed_x && columns.in == 1 && columns.out == 1 && rows.kernel * columns.kernel == 1 && rows.stride == 1 &&
            rows.in == rows.out && rows.begin == 0 && columns.begin == 0 && images == 1 && groups == 1 &&
-           channels % 4 == 0;
+           channels % 4 == 0 && channels >= kGatheredBytes;
   }
   int threads() const { return int(std::min<int64_t>(images * blocks_of_image * parts, available_processors())); }
   size_t workspace_bytes() const { return ending.workspace_bytes() + size_t(threads()) * copy_bytes(); }
@@ -194,7 +200,8 @@ struct IntegerProductBody {
       job.narrow = x.narrow + channel;
       job.wide = x.wide ? x.wide + channel : nullptr;
       job.weights = packed.weights + group * vectors * kernels->width * 4 * job.steps;
-      job.places = packed.places + group * panels * job.steps;
+      job.places = packed.places + group * panels * job.steps, job.orders = packed.orders + group * panels * job.steps;
+      job.plain_steps = packed.plain_steps + group * panels;
       job.narrow_steps = packed.narrow_steps + group * panels;
       job.result = ending.at(whole, first_pixel, group, group * job.columns);
       kernels->product(job, 0, pixels, first, last);
@@ -256,18 +263,6 @@ struct IntegerWeights {
     });
   }
 
-  // Four weights of a column, terms of one step.
-  using Quad = std::array<int8_t, 4>;
-  // Whether no values of u8 make sums of two products that 16 bits do not hold.
-  static bool is_narrow(const Quad& w) {
-    for (int i : {0, 2}) {
-      const int positive = std::max<int>(w[i], 0) + std::max<int>(w[i + 1], 0);
-      const int negative = std::min<int>(w[i], 0) + std::min<int>(w[i + 1], 0);
-      if (255 * positive > 32767 || 255 * negative < -32768) return false;
-    }
-    return true;
-  }
-
   void pack_panel(const int8_t* from, int64_t panel, const PackedIntegers& packed) const {
     const int64_t width = body.kernels->width, steps = body.steps(), vectors = body.vectors;
     const int64_t panels = divided_up(vectors, 2), group = panel / panels, first_vector = panel % panels * 2;
@@ -275,39 +270,40 @@ struct IntegerWeights {
     const int64_t v = std::min<int64_t>(2, vectors - first_vector), lanes = v * width;
     const int64_t group_inputs = body.channels / body.groups, kernel_w = body.columns.kernel;
     const int64_t kernel = body.rows.kernel * kernel_w;
-    std::vector<Quad> quads(size_t(steps * lanes), Quad{});
+    IntegerPanel weights(steps * 4, lanes);
     for (int64_t lane = 0; lane < std::min(lanes, each - begin); ++lane) {
       const int64_t o = group * each + begin + lane;
       for (int64_t i = 0; i < group_inputs; ++i)
         for (int64_t tap = 0; tap < kernel; ++tap) {
           const int64_t t = body.joined ? tap / kernel_w : tap;
           const int64_t k = t * body.depth + (body.joined ? tap % kernel_w * group_inputs + i : i);
-          quads[size_t(k / 4 * lanes + lane)][size_t(k % 4)] =
-              from[matrix ? i * body.outputs + o : (o * group_inputs + i) * kernel + tap];
+          weights.at(k, lane) = from[matrix ? i * body.outputs + o : (o * group_inputs + i) * kernel + tap];
         }
     }
-    std::vector<int32_t> order;
-    int64_t narrow = 0;
-    for (const bool wanted : {true, false}) {
-      for (int64_t step = 0; step < steps; ++step)
-        if (std::all_of(&quads[size_t(step * lanes)], &quads[size_t(step * lanes)] + lanes, is_narrow) == wanted)
-          order.push_back(int32_t(step));
-      if (wanted) narrow = int64_t(order.size());
-    }
-    packed.narrow_steps[panel] = int32_t(narrow);
+    IntegerSteps divided;
+    for (int64_t tap = 0; tap < int64_t(body.taps.size()); ++tap)
+      for (int64_t k = 0; k < body.depth; k += kGatheredBytes)
+        divided.add(weights, {tap * body.depth, body.depth}, k, body.kernels->saturates);
+    packed.plain_steps[panel] = int32_t(divided.plain.size());
+    packed.narrow_steps[panel] = int32_t(divided.plain.size() + divided.gathered.size());
     int8_t* to = packed.weights + (group * vectors + first_vector) * width * 4 * steps;
     int32_t* sums = packed.sums + (group * vectors + first_vector) * width;
-    for (int64_t i = 0; i < steps; ++i, to += 4 * lanes) {
-      const int64_t step = order[size_t(i)], of_tap = body.depth / 4;
-      packed.places[panel * steps + i] = body.taps[size_t(step / of_tap)] + int32_t(step % of_tap * 4);
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        const Quad& w = quads[size_t(step * lanes + lane)];
+    int64_t i = panel * steps;
+    for (const auto* kind : {&divided.plain, &divided.gathered, &divided.wide})
+      for (const IntegerSteps::Step& step : *kind) {
+        packed.places[i] = body.taps[size_t(step.first / body.depth)] + int32_t(step.first % body.depth);
         for (int64_t k = 0; k < 4; ++k) {
-          if (i < narrow) sums[lane] += w[size_t(k)];
-          to[i < narrow ? lane * 4 + k : k / 2 * 2 * lanes + lane * 2 + k % 2] = w[size_t(k)];
+          const int64_t term = step.terms[size_t(k)];
+          reinterpret_cast<uint8_t*>(packed.orders + i)[k] = uint8_t(term - step.first);
+          for (int64_t lane = 0; lane < lanes; ++lane) {
+            const int8_t weight = weights.at(term, lane);
+            const bool wide = kind == &divided.wide;
+            if (!wide) sums[lane] += weight;
+            to[wide ? k / 2 * 2 * lanes + lane * 2 + k % 2 : lane * 4 + k] = weight;
+          }
         }
+        ++i, to += 4 * lanes;
       }
-    }
   }
 
   // Pairs of taps, interleaved as their inputs are: within 128 bits, the lower channels of each first.
@@ -348,17 +344,20 @@ void add_integer_product(const Op& op, IntegerProductBody body, std::vector<Tens
   const double terms = double(body.depth * taps), lanes = double(each) / double(body.vectors * width);
   // Steps lie where they read the copies.
   const std::string form = concat(depthwise     ? "integers_depthwise:"
-                                  : body.joined ? "integers_rows:"
-                                                : "integers:",
-                                  width, " groups=", groups, " row=", taps > 1 ? rows.dilation * body.copy_row() : 0,
+                                  : body.joined ? "integers_rows_gathered:"
+                                                : "integers_gathered:",
+                                  width, kernels.saturates ? "" : " dots", " groups=", groups,
+                                  " row=", taps > 1 ? rows.dilation * body.copy_row() : 0,
                                   " column=", taps > 1 ? columns.dilation * body.channels : 0,
                                   weights.matrix ? " matrix " : " ", op.in(1).str());
   add_candidate(out, concat(depthwise ? "integer_depthwise:" : "integer:", kernels.isa), Quality::fast,
                 std::move(inputs), {std::move(y)}, [body = std::move(body)] { return body; });
   Candidate& candidate = out.candidates.back();
   candidate.workspace_bytes = workspace;
-  candidate.flops = op.schema->flops(op) / 2;  // an instruction has twice the products of one of f32
-  candidate.efficiency = depthwise ? kDepthwiseReached : kIntegerReached * lanes * terms / (terms + kEndingTerms);
+  // An instruction has twice the products of one of f32, four times those where its sums have 32 bits.
+  candidate.flops = op.schema->flops(op) / (kernels.saturates || depthwise ? 2 : 4);
+  const double reached = kernels.saturates ? kIntegerReached : kDotsReached;
+  candidate.efficiency = depthwise ? kDepthwiseReached : reached * lanes * terms / (terms + kEndingTerms);
   candidate.packings.push_back(packing_of(form, packed_bytes, weights));
 }
 

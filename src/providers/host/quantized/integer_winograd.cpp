@@ -56,6 +56,49 @@ PL_VECTORISED void transform_signed(const void* const (&x)[16], int16_t zero, in
   transform_channels<int8_t>(x, zero, y, step, channels);
 }
 
+// Filters (oc, ic, 3, 3), transformed: for each two vectors of outputs 16 matrices as WideProduct takes them, one behind
+// the other, as they are read.
+struct IntegerFilters {
+  int64_t outputs = 0, inputs = 0, vectors = 0, width = 0, depth = 0;
+
+  size_t bytes() const { return size_t(kElements * vectors * width * depth) * sizeof(int16_t); }
+  int64_t end_of_pair(int64_t first_vector) const { return std::min(vectors, first_vector + 2); }
+  // Of matrix i of the vectors [first_vector, end_of_pair(first_vector)).
+  int64_t begin_of(int64_t first_vector, int64_t i) const {
+    return (first_vector * kElements + (end_of_pair(first_vector) - first_vector) * i) * width * depth;
+  }
+  void operator()(const void* from, void* packed) const {
+    int16_t* to = static_cast<int16_t*>(packed);
+    std::memset(to, 0, bytes());
+    parallel_for(outputs, double(inputs) * 30, [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o)
+        for (int64_t i = 0; i < inputs; ++i) {
+          int g[3][3], rows[4][3];
+          for (int k = 0; k < 9; ++k) {
+            const int64_t at = (o * inputs + i) * 9 + k;
+            g[k / 3][k % 3] = static_cast<const int8_t*>(from)[at];
+          }
+          for (int k = 0; k < 3; ++k) {
+            rows[0][k] = 2 * g[0][k];
+            rows[1][k] = g[0][k] + g[1][k] + g[2][k];
+            rows[2][k] = g[0][k] - g[1][k] + g[2][k];
+            rows[3][k] = 2 * g[2][k];
+          }
+          const int64_t pair = o / width / 2 * 2, lanes = (end_of_pair(pair) - pair) * width;
+          int16_t* base = to + begin_of(pair, 0) + i / 2 * 2 * lanes + (o - pair * width) * 2 + i % 2;
+          const int64_t matrix = begin_of(pair, 1) - begin_of(pair, 0);
+          for (int r = 0; r < 4; ++r) {
+            const int* k = rows[r];
+            base[(4 * r + 0) * matrix] = int16_t(2 * k[0]);
+            base[(4 * r + 1) * matrix] = int16_t(k[0] + k[1] + k[2]);
+            base[(4 * r + 2) * matrix] = int16_t(k[0] - k[1] + k[2]);
+            base[(4 * r + 3) * matrix] = int16_t(2 * k[2]);
+          }
+        }
+    });
+  }
+};
+
 struct IntegerWinogradBody {
   IntegerWinogradBody(const IntegerKernels& chosen, IntegerEnding finished)
       : kernels(&chosen), ending(std::move(finished)) {}
@@ -66,6 +109,7 @@ struct IntegerWinogradBody {
   int64_t images = 1, channels = 1, outputs = 1;
   Window rows, columns;
   int64_t depth = 1, vectors = 1;
+  IntegerFilters filters;
   int64_t blocks = 1, parts = 1;
   double products = 0;
   std::vector<int32_t> offsets;
@@ -128,7 +172,6 @@ struct IntegerWinogradBody {
     const int32_t zero = ending.x_zero(arguments);
     workspace += ending.workspace_bytes();
     const int64_t items = blocks * parts, pairs = divided_up(vectors, 2);
-    const int64_t matrix = vectors * kernels->width * depth;
     const int team_size = std::min(threads_for(products / kTilesOfNanosecond, kAwakeNanoseconds), threads());
     in_shares(team_size, items, [&](int64_t rank, Shares::Taker take) {
       char* own = workspace + size_t(rank) * thread_bytes();
@@ -144,14 +187,14 @@ struct IntegerWinogradBody {
         if (block != held) transform(x, zero, first, last, zeros, windows, places);
         held = block;
         for (int64_t pair = pairs * part / parts; pair < pairs * (part + 1) / parts; ++pair) {
-          const int64_t first_vector = 2 * pair, last_vector = std::min(vectors, 2 * pair + 2);
+          const int64_t first_vector = 2 * pair, last_vector = filters.end_of_pair(first_vector);
           WideProduct job;
           job.offsets = offsets.data(), job.depth = depth;
           job.columns = vectors * kernels->width;
           job.result.pixel = pitch();
           for (int64_t i = 0; i < kElements; ++i) {
             job.x = windows + i * count * depth;
-            job.weights = weights + i * matrix;
+            job.weights = weights + filters.begin_of(first_vector, i);
             job.result.y = made + i * count * pitch() - first_vector * kernels->width;
             kernels->wide_product(job, 0, count, first_vector, last_vector);
           }
@@ -162,42 +205,6 @@ struct IntegerWinogradBody {
           kernels->tiles(tiles, first_vector, last_vector);
         }
       }
-    });
-  }
-};
-
-// Filters (oc, ic, 3, 3), transformed: 16 matrices as WideProduct takes them.
-struct IntegerFilters {
-  int64_t outputs, inputs, vectors, width, depth;
-
-  size_t bytes() const { return size_t(kElements * vectors * width * depth) * sizeof(int16_t); }
-  void operator()(const void* from, void* packed) const {
-    int16_t* to = static_cast<int16_t*>(packed);
-    std::memset(to, 0, bytes());
-    const int64_t matrix = vectors * width * depth;
-    parallel_for(outputs, double(inputs) * 30, [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o)
-        for (int64_t i = 0; i < inputs; ++i) {
-          int g[3][3], rows[4][3];
-          for (int k = 0; k < 9; ++k) {
-            const int64_t at = (o * inputs + i) * 9 + k;
-            g[k / 3][k % 3] = static_cast<const int8_t*>(from)[at];
-          }
-          for (int k = 0; k < 3; ++k) {
-            rows[0][k] = 2 * g[0][k];
-            rows[1][k] = g[0][k] + g[1][k] + g[2][k];
-            rows[2][k] = g[0][k] - g[1][k] + g[2][k];
-            rows[3][k] = 2 * g[2][k];
-          }
-          int16_t* base = to + o / width * width * depth + i / 2 * 2 * width + o % width * 2 + i % 2;
-          for (int r = 0; r < 4; ++r) {
-            const int* k = rows[r];
-            base[(4 * r + 0) * matrix] = int16_t(2 * k[0]);
-            base[(4 * r + 1) * matrix] = int16_t(k[0] + k[1] + k[2]);
-            base[(4 * r + 2) * matrix] = int16_t(k[0] - k[1] + k[2]);
-            base[(4 * r + 3) * matrix] = int16_t(2 * k[2]);
-          }
-        }
     });
   }
 };
@@ -221,7 +228,7 @@ void add_integer_winograd(const Op& op, const IntegerKernels& kernels, Candidate
   body.rows = rows, body.columns = columns;
   body.depth = divided_up(channels, 2) * 2;
   body.vectors = divided_up(outputs, width);
-  const IntegerFilters filters{outputs, channels, body.vectors, width, body.depth};
+  const IntegerFilters filters = body.filters = {outputs, channels, body.vectors, width, body.depth};
   // Of whole tiles and vectors.
   const double multiplied = double(kElements * body.tiles() * body.depth * body.vectors * width);
   body.products = multiplied;
@@ -237,7 +244,7 @@ void add_integer_winograd(const Op& op, const IntegerKernels& kernels, Candidate
   candidate.workspace_bytes = workspace;
   candidate.flops = multiplied;  // an instruction has twice the products of one of f32
   candidate.efficiency = kTilesReached * double(channels) / (double(channels) + kTileTerms);
-  const std::string form = concat("integers_winograd_f2:", width, ' ', op.in(1).str());
+  const std::string form = concat("integers_winograd_f2_pairs:", width, ' ', op.in(1).str());
   candidate.packings.push_back(packing_of(form, filters.bytes(), filters));
 }
 
