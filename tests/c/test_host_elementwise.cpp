@@ -5,12 +5,14 @@
 
 #include "elementwise_references.h"
 #include "ops/activation.h"
-#include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/evaluator.h"
 
 using namespace pl;
 using namespace pl::host_testing;
 
 namespace {
+
+const double kPi = std::acos(-1.0);
 
 TEST("unary") {
   for (const Schema* schema : all_schemas()) {
@@ -97,6 +99,62 @@ TEST("accuracy") {
   check_ulps("gelu_erf", -0.5f, 10, 8);
   check_ulps("gelu_tanh", -3, 10, 40);
   check_ulps("silu", -80, 80, 4);
+}
+
+double gelu_slope(double x) {
+  return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi);
+}
+
+// The expression of gelu's derivative is one loop, by an erf of its own, also among other nodes, not where a part of it
+// is used elsewhere or numbers differ.
+TEST("derivative_of_gelu") {
+  const std::string density = "x0 * exp(-0.5 * x0 * x0) * 0.3989422804014327";
+  const std::string half = "0.5 * (1 + erf(x0 * 0.7071067811865476))";
+  struct Case {
+    std::string text;
+    bool joined;
+    double (*exact)(double x, double grad);
+  };
+  const Case cases[] = {
+      {"y0 = x1 * (" + half + " + " + density + ")", true, [](double x, double g) { return g * gelu_slope(x); }},
+      {"a = max(x0, -1); y0 = x1 + 2 * (0.5 * (1 + erf(a * 0.7071067811865476)) + a * exp(-0.5 * a * a) * "
+       "0.3989422804014327)",
+       true, [](double x, double g) { return g + 2 * gelu_slope(std::max(x, -1.0)); }},
+      {"t = " + half + "; y0 = t + " + density + " + x1 * t", false,
+       [](double x, double g) { return gelu_slope(x) + g * 0.5 * std::erfc(-x / std::sqrt(2.0)); }},
+      {"y0 = " + half + " + x1 * exp(-0.5 * x0 * x0) * 0.3989422804014327", false,
+       [](double x, double g) {
+         return 0.5 * std::erfc(-x / std::sqrt(2.0)) + g * std::exp(-x * x / 2) / std::sqrt(2 * kPi);
+       }},
+      {"y0 = x1 * (0.5 * (1 + erf(x0 * 0.75)) + " + density + ")", false,
+       [](double x, double g) {
+         return g * (0.5 * (1 + std::erf(0.75 * x)) + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi));
+       }},
+  };
+  std::vector<float> x, grad;
+  for (double v = -40; v <= 40; v += 0.00371) x.push_back(float(v)), grad.push_back(float(std::sin(17 * v)));
+  for (const Case& c : cases) {
+    const auto program = pointwise::parse("pointwise", c.text, "", 2, 0, pointwise::Arithmetic::f32);
+    CHECK(host::joined_loops(program.elements).size() == size_t(c.joined));
+    const host::Evaluator<float> evaluator(program.elements, {}, 1);
+    std::vector<float> scratch(size_t(evaluator.scratch()));
+    double worst = 0;
+    for (size_t at = 0; at < x.size(); at += size_t(host::kChunk)) {
+      const int64_t n = std::min<int64_t>(host::kChunk, int64_t(x.size() - at)), steps[] = {1, 1};
+      const float* const inputs[] = {x.data() + at, grad.data() + at};
+      evaluator.run(inputs, steps, n, scratch.data());
+      int64_t step;
+      const float* y = evaluator.result(0, inputs, steps, scratch.data(), step);
+      for (int64_t i = 0; i < n; ++i)
+        worst = std::max(worst, std::fabs(y[i * step] - c.exact(inputs[0][i], inputs[1][i])));
+    }
+    std::printf("%s: largest error %.1e\n", c.text.c_str(), worst);
+    CHECK(worst < 5e-7);
+  }
+  const float infinite[] = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+  float y[2];
+  host::gelu_erf_slope()(infinite, y, 2, 0, 0);
+  CHECK(std::isnan(y[0]) && std::isnan(y[1]));  // as the expression, and PyTorch
 }
 
 // In units of x: towards the left gelu is the small rest of a sum.

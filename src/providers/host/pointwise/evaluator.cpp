@@ -119,55 +119,6 @@ PL_VECTORISED void quantize_run(const float* x, float scale, float zero, float l
   }
 }
 
-std::vector<JoinedLoop> loops_of(const Code& code) {
-  std::vector<int> uses(code.nodes.size(), 0);
-  for (const Node& node : code.nodes)
-    for (int argument : node.arguments)
-      if (argument >= 0) ++uses[size_t(argument)];
-  for (int result : code.results) ++uses[size_t(result)];
-  const auto is_number = [&](int node) {
-    const Function function = code.nodes[size_t(node)].function;
-    return function == Function::constant || function == Function::scalar;
-  };
-  const auto is_inner = [&](int node, Function function) {
-    return code.nodes[size_t(node)].function == function && uses[size_t(node)] == 1;
-  };
-  const auto arguments = [&](int node) { return code.nodes[size_t(node)].arguments; };
-  std::vector<JoinedLoop> loops;
-  for (int i = 0; i < int(code.nodes.size()); ++i) {
-    const int* at = arguments(i);
-    JoinedLoop loop;
-    loop.node = i;
-    if (code.nodes[size_t(i)].function == Function::multiply && is_inner(at[0], Function::subtract) &&
-        is_number(at[1]) && is_number(arguments(at[0])[1])) {
-      loop.scale = at[1];
-      loop.zero = arguments(at[0])[1];
-      loop.x = arguments(at[0])[0];
-      loop.inner = {at[0]};
-    } else if (code.nodes[size_t(i)].function == Function::clip && is_number(at[1]) && is_number(at[2])) {
-      loop.back = true;
-      loop.low = at[1];
-      loop.high = at[2];
-      int rounded = at[0];
-      if (is_inner(rounded, Function::add) && is_number(arguments(rounded)[1])) {
-        loop.zero = arguments(rounded)[1];
-        loop.inner.push_back(rounded);
-        rounded = arguments(rounded)[0];
-      }
-      if (!is_inner(rounded, Function::round)) continue;
-      const int quotient = arguments(rounded)[0];
-      if (!is_inner(quotient, Function::divide) || !is_number(arguments(quotient)[1])) continue;
-      loop.scale = arguments(quotient)[1];
-      loop.x = arguments(quotient)[0];
-      loop.inner.insert(loop.inner.end(), {rounded, quotient});
-    } else {
-      continue;
-    }
-    if (!is_number(loop.x)) loops.push_back(loop);
-  }
-  return loops;
-}
-
 }  // namespace
 
 template <class T>
@@ -180,7 +131,7 @@ Evaluator<T>::Evaluator(const Code& code, const std::vector<double>& scalars, in
   std::vector<const JoinedLoop*> loop_at(nodes, nullptr);
   std::vector<bool> inner(nodes, false);
   std::vector<JoinedLoop> loops;
-  if constexpr (std::is_same_v<T, float>) loops = loops_of(code);
+  if constexpr (std::is_same_v<T, float>) loops = joined_loops(code);
   for (const JoinedLoop& loop : loops) {
     loop_at[size_t(loop.node)] = &loop;
     for (int node : loop.inner) inner[size_t(node)] = true;
@@ -254,10 +205,13 @@ void Evaluator<T>::run_loop(const JoinedLoop& loop, const T* x, int64_t step, T*
   }
   if constexpr (std::is_same_v<T, float>) {  // integers have none
     const auto number = [&](int node) { return node < 0 ? 0.0f : constants_[size_t(node)]; };
-    if (loop.back)
-      quantize_run(x, number(loop.scale), number(loop.zero), number(loop.low), number(loop.high), y, n);
-    else
-      dequantize_run(x, number(loop.zero), number(loop.scale), y, n);
+    switch (loop.kind) {
+      case JoinedLoop::Kind::dequantize: dequantize_run(x, number(loop.zero), number(loop.scale), y, n); break;
+      case JoinedLoop::Kind::quantize:
+        quantize_run(x, number(loop.scale), number(loop.zero), number(loop.low), number(loop.high), y, n);
+        break;
+      case JoinedLoop::Kind::function: loop.function(x, y, n, 0, 0); break;
+    }
   }
 }
 

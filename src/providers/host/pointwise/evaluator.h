@@ -1,7 +1,7 @@
 // Evaluator: the code of a pointwise program, run on blocks of elements.
 //
 // Each node of the code is one vector loop over a block; node values live in buffers that are used again as soon as no
-// later node needs them.  What quantised tensors come from and go to, several nodes, is one loop each.
+// later node needs them.  Some groups of nodes are one loop (joined_loops.h).
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,9 @@
 #include "ops/pointwise.h"
 #include "providers/host/common/elements.h"
 #include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/joined_loops.h"
 
 namespace pl::host {
-
-// Several nodes of a code that are one loop: the last of them is `node`, and of the others nothing else is used.
-struct JoinedLoop {
-  bool back = false;  // clip(round(x / scale) + zero, low, high), else (x - zero) * scale
-  int node = -1, x = -1;
-  int zero = -1, scale = -1, low = -1, high = -1;  // nodes of numbers; -1: none
-  std::vector<int> inner;
-};
 
 // A node as an instruction on block buffers.  Constants and scalars are buffers of one value, read with step 0.
 template <class T>

@@ -16,6 +16,9 @@ using UnaryRun = void (*)(const T* x, T* y, int64_t n, double alpha, double beta
 UnaryRun<float> find_float_unary(std::string_view name);
 UnaryRun<int64_t> find_integer_unary(std::string_view name);
 
+// The derivative of gelu_erf, times 1.
+UnaryRun<float> gelu_erf_slope();
+
 // out[i] = f(a[i * a_step], b[i * b_step]) with steps of 0 or 1; out may be a or b.  Comparisons give 1 or 0.
 // Integer arithmetic wraps around; its division truncates and gives 0 for a divisor of 0.
 template <class T>

@@ -34,6 +34,7 @@ PL_FUNCTION(LeakyRelu, x > 0.0f ? x : a * x)
 PL_FUNCTION(Elu, x > 0.0f ? x : a * math::expm1(x))
 PL_FUNCTION(Selu, 1.0507009873554805f * (x > 0.0f ? x : 1.6732632423543772f * math::expm1(x)))
 PL_FUNCTION(GeluErf, math::gelu_erf(x))
+PL_FUNCTION(GeluErfSlope, math::gelu_erf_slope(x))
 // 0.5 (1 + tanh(u)) = sigmoid(2 u), without the cancellation at negative x.
 PL_FUNCTION(GeluTanh, x* math::sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x)))
 PL_FUNCTION(Silu, x / (1.0f + math::exp(-x)))
@@ -164,6 +165,8 @@ UnaryRun<float> find_float_unary(std::string_view name) {
     if (name == function.name) return function.run;
   return nullptr;
 }
+
+UnaryRun<float> gelu_erf_slope() { return run_float<GeluErfSlope>; }
 
 UnaryRun<int64_t> find_integer_unary(std::string_view name) {
   using V = int64_t;
