@@ -157,6 +157,30 @@ TEST("derivative_of_gelu") {
   CHECK(std::isnan(y[0]) && std::isnan(y[1]));  // as the expression, and PyTorch
 }
 
+// Powers by one number, some of which have loops of their own; in place, too, and of one base.
+TEST("powers_by_a_number") {
+  const auto power = host::find_float_binary("pow");
+  std::vector<float> x;
+  for (double v = -20; v <= 20; v += 0.37) x.push_back(float(v));
+  x.insert(x.end(), {0.0f, -0.0f, 3e20f, 2e-20f, std::numeric_limits<float>::infinity(),
+                     -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()});
+  for (float exponent : {3.0f, 2.0f, 1.0f, -1.0f, 0.5f, 4.0f, -2.5f, 0.0f}) {
+    std::vector<float> y = x;
+    power(y.data(), 1, &exponent, 0, y.data(), int64_t(y.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float exact = float(std::pow(double(x[i]), double(exponent)));
+      float of_one = 0;
+      power(&x[i], 0, &exponent, 0, &of_one, 1);
+      for (float found : {y[i], of_one}) {
+        const bool same = found == exact || (std::isnan(found) && std::isnan(exact)) ||
+                          std::fabs(found - exact) <= 2e-7f * std::fabs(exact) + 1e-44f;
+        if (!same) std::printf("pow(%g, %g) is %g, expected %g\n", x[i], exponent, found, exact);
+        CHECK(same);
+      }
+    }
+  }
+}
+
 // In units of x: towards the left gelu is the small rest of a sum.
 TEST("accuracy_of_gelu") {
   constexpr int n = 240001;
