@@ -15,7 +15,7 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch.fx import Graph, Node
 
-__all__ = ["ALIASES", "KEPT", "replace_gradients"]
+__all__ = ["ALIASES", "KEPT", "replace_gradients", "unaliased", "uncopied"]
 
 aten = torch.ops.aten
 own = torch.ops.pylayout
@@ -153,8 +153,9 @@ def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, *_: Any)
     return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
-# Not written as smaller ops when they are traced: norms and functions behind them, so that they are found here; parts
-# of tensors, whose gradients are zeros around them, so that plans join those of one tensor (pass join_parts).
+# Not written as smaller ops when they are traced: norms, functions behind them and those of squeeze-and-excitation, so
+# that they are found; parts of tensors, whose gradients are zeros around them, so that plans join those of one tensor
+# (pass join_parts).
 KEPT = (
     aten.threshold_backward.default,
     aten.silu_backward.default,
@@ -162,6 +163,8 @@ KEPT = (
     aten.mish_backward.default,
     aten.gelu_backward.default,
     aten.leaky_relu_backward.default,
+    aten.sigmoid_backward.default,
+    aten.hardsigmoid_backward.default,
     aten.native_layer_norm_backward.default,
     aten.native_group_norm_backward.default,
     aten.slice_backward.default,
@@ -184,13 +187,13 @@ def _attention(node: Node) -> Gradient | None:
     return (own.attention_backward.default, (grad, q, k, v, mask, is_causal, scale)) if dropout == 0 else None
 
 
-def _unaliased(node: Any) -> Any:
+def unaliased(node: Any) -> Any:
     while isinstance(node, Node) and node.target in ALIASES:
         node = node.args[0]
     return node
 
 
-def _uncopied(node: Any) -> Any:
+def uncopied(node: Any) -> Any:
     """Of what is done in place the argument is kept as a copy."""
     while isinstance(node, Node) and node.target is aten.clone.default:
         node = node.args[0]
@@ -199,7 +202,7 @@ def _uncopied(node: Any) -> Any:
 
 def _result_of(node: Any, forward: Any, number: int) -> Node | None:
     """The call of that op whose result of that number the node is; None where it is none."""
-    node = _unaliased(node)
+    node = unaliased(node)
     if not isinstance(node, Node) or node.target is not operator.getitem or node.args[1] != number:
         return None
     made = node.args[0]
@@ -221,7 +224,7 @@ def _group_norm(node: Node) -> Gradient | None:
 def _hardtanh(node: Node) -> Gradient | None:
     """Read of the result, which the next op reads anyway: it is at a limit where what it was made of is."""
     grad, x, *limits = node.args
-    x = _uncopied(x)
+    x = uncopied(x)
     users = x.users if isinstance(x, Node) else ()
     made = (user for user in users if user.target is aten.hardtanh.default)
     result = next((user for user in made if _limits(user)[1:] == tuple(limits)), None)
@@ -242,7 +245,7 @@ Behind = tuple[Any, Any, str, tuple[float, ...]]  # the gradient by a function's
 def _rectifier(node: Node) -> Behind | None:
     """A relu or clip whose gradient reads the result."""
     of_result, result, *limits = node.args
-    result = _unaliased(result)
+    result = unaliased(result)
     if not isinstance(result, Node) or result.target not in (aten.relu.default, aten.hardtanh.default):
         return None
     y, low, high = _limits(result)
@@ -296,7 +299,7 @@ def _batch_norm(node: Node) -> Gradient | None:
     if behind is None:
         return plain
     of_result, y, name, numbers = behind
-    if _result_of(_uncopied(y), norm.target, 0) is not norm:
+    if _result_of(uncopied(y), norm.target, 0) is not norm:
         return plain
     gradient = own.batch_norm_activation_backward.default
     return gradient, (of_result, x, weight, norm.args[2], mean, inverse, eps, name, [*map(float, numbers)])

@@ -16,6 +16,7 @@ from .fold import known
 from .gradients import ALIASES, replace_gradients
 from .partition import base_of, is_view, view_again, writes
 from .passed import Passed, may_pass
+from .squeeze_excite import fuse_squeeze_excite
 from .symbols import Symbols
 
 __all__ = ["partition"]
@@ -156,6 +157,7 @@ def _value_of(node: Node) -> Any:
 
 def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphModule, GraphModule]:
     """Cut a joint graph so that backward keeps what plans can give it."""
+    fuse_squeeze_excite(module.graph)
     replace_gradients(module.graph)
     _see_again(module.graph, keywords["num_fwd_outputs"])
     module.graph.eliminate_dead_code()

@@ -195,3 +195,31 @@ def test_a_plan_of_a_module_on_the_device_needs_neither():
     plan = pl.compile(model.to(OCL), (x.to(OCL),), device="cpu")
     torch.testing.assert_close(torch.from_numpy(plan.run(x.numpy())[0]), model.cpu()(x).detach(), rtol=1e-5, atol=1e-5)
     assert next(model.parameters()).device.type == "cpu"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_norms_of_halves_take_them_as_they_are(dtype):
+    """Without casts of activations, forward and backward; what a norm computes is in float32 all the same."""
+    torch.manual_seed(0)
+    nn = torch.nn
+    here = nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, bias=False), nn.BatchNorm2d(8),
+        nn.SiLU(), nn.Conv2d(8, 4, 3, bias=False), nn.BatchNorm2d(4),
+    )  # fmt: skip
+    there, x = copy.deepcopy(here).to(OCL), numbers(5, 3, 12, 12)
+    fast, exact = _compiled(there), here.double()
+    exact(x.double()).sigmoid().square().mean().backward()
+
+    def step():
+        with torch.autocast("ocl", dtype):
+            made = fast(x.to(OCL))
+        made.float().sigmoid().square().mean().backward()
+
+    step()
+    bound = 0.02 if dtype == torch.float16 else 0.25  # sums of eight bits that nearly cancel
+    for mine, wanted in zip(there.parameters(), exact.parameters(), strict=True):
+        assert (mine.grad.cpu().double() - wanted.grad).norm() <= bound * wanted.grad.norm()
+    with pl.profile() as profile:
+        step()
+    wide = [each for each in profile.events if any(made.startswith("f32 (5, 8") for made in each["outputs"])]
+    assert wide == [], wide

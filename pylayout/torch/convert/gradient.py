@@ -62,8 +62,8 @@ def _of_channels(call: Call, value: Any, default: float, channels: Any) -> Opera
 
 
 def _normalised(call: Call, x: Operand, weight: Any, bias: Any, eps: float) -> tuple[Operand, Operand, Operand]:
-    """By its own mean and variance in each channel, with these, in f32: mixed precision keeps statistics in it."""
-    x, channels = call.cast(x, "f32"), x.shape[1]
+    """By its own mean and variance in each channel, with these, in f32: the op computes in it, whatever x is."""
+    channels = x.shape[1]
     weight, bias = _of_channels(call, weight, 1.0, channels), _of_channels(call, bias, 0.0, channels)
     y, mean, variance = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
     return y, mean, variance
@@ -123,13 +123,13 @@ def batch_norm_backward(
 ) -> Any:  # fmt: skip
     given, channels = x.dtype.name, x.shape[1]
     of_weight = given if weight is None else weight.dtype.name
-    grad, x = call.cast(grad, "f32"), call.cast(x, "f32")
     weight = _of_channels(call, weight, 1.0, channels)
     mean = call.cast(save_mean if train else running_mean, "f32")
     if train:
-        spread = _spread(call, save_invstd, eps)
+        grad, spread = call.cast(grad, given), _spread(call, save_invstd, eps)
         made = call.op("batch_norm_backward", x, grad, mean, spread, weight, eps=float(eps), inverted=call.one_by_one)
     else:  # the statistics are constants
+        grad, x = call.cast(grad, "f32"), call.cast(x, "f32")
         along, others = [channels, *[1] * (x.ndim - 2)], [0, *range(2, x.ndim)]
         inverse = call.op("rsqrt", call.op("add", call.cast(running_var, "f32"), float(eps)))
         scale, shift, factor = (call.op("reshape", v, along) for v in (inverse, mean, call.op("mul", inverse, weight)))
@@ -152,7 +152,7 @@ def batch_norm_activation_backward(
     of_weight = given if weight is None else weight.dtype.name
     weight, bias = _of_channels(call, weight, 1.0, channels), _of_channels(call, bias, 0.0, channels)
     made = call.op(
-        "batch_norm_backward", call.cast(x, "f32"), call.cast(grad, "f32"), call.cast(mean, "f32"),
+        "batch_norm_backward", x, call.cast(grad, given), call.cast(mean, "f32"),
         _spread(call, inverse, eps), weight, bias, eps=float(eps), inverted=call.one_by_one, activation=activation,
         **dict(zip(("activation_alpha", "activation_beta"), numbers, strict=False)),
     )  # fmt: skip
@@ -173,10 +173,12 @@ def _slope(text: str) -> Callable[[Call, Operand, Operand], Operand]:
     return lambda call, grad, x: call.pointwise([grad, x], text)
 
 
-# The gradient is x0, the function's argument x1.
+# The gradient is x0, the function's argument x1, if nothing else is said.
 for _name, _text in {
     "silu_backward.default": "x0 * sigmoid(x1) * (1 + x1 * (1 - sigmoid(x1)))",
     "hardswish_backward.default": "x1 < -3 ? 0 : x1 <= 3 ? x0 * (x1 / 3 + 0.5) : x0",
+    "hardsigmoid_backward.default": "x1 > -3 && x1 < 3 ? x0 / 6 : 0",
+    "sigmoid_backward.default": "x0 * x1 * (1 - x1)",  # x1 is the result
     "mish_backward.default": (
         "x0 * (tanh(log1p(exp(min(x1, 30))))"
         " + x1 * (1 - tanh(log1p(exp(min(x1, 30)))) * tanh(log1p(exp(min(x1, 30))))) * sigmoid(x1))"
@@ -343,3 +345,16 @@ def weight_norm_backward(call: Call, grad: Operand, v: Operand, g: Operand, norm
     along = call.op("sum", call.op("mul", grad, v), others, True)
     dv = call.op("pointwise", [grad, v, g, norms, along], "y0 = x2 / x3 * (x0 - x1 * (x4 / (x3 * x3)))", dtype="f32")
     return call.cast(dv, given), call.cast(call.op("div", along, norms), call.dtype(1))
+
+
+@converter("pylayout.squeeze_excite.default")
+def squeeze_excite(call: Call, x: Operand, *others: Any) -> Operand:
+    *weights, hidden, gate = others
+    made: Operand = call.op("squeeze_excite", x, *weights, hidden=hidden, gate=gate)
+    return made
+
+
+@converter("pylayout.squeeze_excite_backward.default")
+def squeeze_excite_backward(call: Call, grad: Operand, x: Operand, *others: Any) -> Any:
+    *weights, hidden, gate = others
+    return call.op("squeeze_excite_backward", x, grad, *weights, hidden=hidden, gate=gate)
