@@ -6,7 +6,9 @@ Inference, and a step of training with Adam (forward, cross entropy, backward, u
 weights. `ocl` is eager PyTorch on the device; `compiled` the network and its loss under
 torch.compile(backend="pylayout") with tensors that lie there, Adam eager; `plan` the network as a plan without PyTorch,
 its step of training as one program with the update. These take turns in one process, round by round, a turn of twelve
-runs of which the first four do not count. A time is from the call until the device is done. `cuda` is the same eager
+runs of which the first four do not count. Each step reads its loss, as loops of training do. A time is that of a turn's
+other runs, until the device is done with all of them, by their number: on `ocl` a loss is there before the step's
+backward is done, and the host goes on. `cuda` is the same eager
 PyTorch on CUDA, in a process of its own: PyTorch knows one accelerator a process, and its autograd fails on CUDA where
 `ocl` is registered.
 
@@ -79,9 +81,15 @@ def step_of(torch: Any, module: Any, images: Any, targets: Any, device: str, cal
         loss = run(x, t)
         loss.backward()
         optimizer.step()
-        return float(loss.detach())  # which waits for the step
+        return float(loss.detach())
 
     return step
+
+
+def waits_for(torch: Any, options: argparse.Namespace) -> Run:
+    """What returns once the device is done. A plan's run returns so itself."""
+    wait: Run = torch.cuda.synchronize if options.engines == ["cuda"] else torch.ocl.synchronize
+    return wait
 
 
 def plan_of_inference(module: Any, images: Any, options: argparse.Namespace) -> Run:
@@ -116,7 +124,7 @@ def engines_of(torch: Any, network: str, work: str, options: argparse.Namespace)
             "cuda": lambda: step_of(torch, module, images, targets, "cuda"),
         }
     else:
-        wait = torch.cuda.synchronize if options.engines == ["cuda"] else torch.ocl.synchronize
+        wait = waits_for(torch, options)
         made = {
             "plan": lambda: plan_of_inference(module, images, options),
             "compiled": lambda: inference_of(torch, module, images, there, wait, compiled),
@@ -141,16 +149,19 @@ def apart_on_cuda(network: str, options: argparse.Namespace) -> list[dict[str, A
 # ---- measuring ----
 
 
-def turns(runs: dict[str, Run], rounds: int, steps: int) -> dict[str, float]:
-    """Median milliseconds of each; the first third of a turn does not count."""
+def turns(runs: dict[str, Run], rounds: int, steps: int, wait: Run) -> dict[str, float]:
+    """Milliseconds of a run of each, the median of turns; the first third of a turn does not count."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            for k in range(steps):
-                start = time.perf_counter()
+            for _ in range(steps // 3):
                 run()
-                if k >= steps // 3:
-                    times[name].append(1e3 * (time.perf_counter() - start))
+            wait()
+            start, count = time.perf_counter(), steps - steps // 3
+            for _ in range(count):
+                run()
+            wait()
+            times[name].append(1e3 * (time.perf_counter() - start) / count)
     return {name: statistics.median(each) for name, each in times.items()}
 
 
@@ -174,7 +185,7 @@ def measure(torch: Any, network: str, work: str, options: argparse.Namespace) ->
     apart = {name: float(np.linalg.norm(each - base) / np.linalg.norm(base)) for name, each in results.items()}
     if max(apart.values()) > APART:
         raise SystemExit(f"{network}, {work}: results differ by {apart} of the first one's, expected at most {APART}")
-    ms = turns(runs, options.rounds, options.steps)
+    ms = turns(runs, options.rounds, options.steps, waits_for(torch, options))
     return {
         "network": network, "batch": options.batch, "math": options.math, "work": work, "ms": ms, "first_s": first
     }  # fmt: skip

@@ -84,7 +84,10 @@ def _traced(
     reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
     """What is traced in the place of `torch.nn.functional.cross_entropy`: that one where the op does not suit."""
-    lowered = torch.is_autocast_enabled("cpu") and input.dtype != torch.float32
+    device = input.device.type
+    lowered = torch.is_autocast_enabled(device) and input.dtype != torch.float32
+    if lowered and device == "ocl":  # whose autocast computes losses in float32
+        input, weight, lowered = input.float(), None if weight is None else weight.float(), False
     if (
         size_average is None
         and reduce is None
@@ -93,7 +96,8 @@ def _traced(
         and target.ndim == 1
         and not target.dtype.is_floating_point
         and input.dtype in (torch.float32, torch.float16, torch.bfloat16)
-        and input.device.type == target.device.type == "cpu"
+        and device == target.device.type
+        and device in ("cpu", "ocl")
         and not lowered
         and (weight is None or (weight.dtype == input.dtype and not weight.requires_grad))
         and 0 <= label_smoothing <= 1

@@ -223,3 +223,34 @@ def test_norms_of_halves_take_them_as_they_are(dtype):
         step()
     wide = [each for each in profile.events if any(made.startswith("f32 (5, 8") for made in each["outputs"])]
     assert wide == [], wide
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["f32", "autocast"])
+def test_cross_entropy_is_one_op_each_way(half):
+    """In float32 also where autocast makes halves of the logits."""
+    import pylayout.torch
+
+    torch.manual_seed(0)
+    here, x, target = torch.nn.Linear(24, 11), numbers(7, 24), torch.arange(7)
+    there, exact = copy.deepcopy(here).to(OCL), copy.deepcopy(here).double()
+    torch._dynamo.reset()
+    pylayout.torch.reset()
+
+    def loss_of(module, x, target):
+        return torch.nn.functional.cross_entropy(module(x), target, label_smoothing=0.1)
+
+    fast = torch.compile(lambda *given: loss_of(there, *given), backend="pylayout", options={"deterministic": True})
+    with torch.autocast("ocl", torch.float16, enabled=half):
+        made = fast(x.to(OCL), target.to(OCL))
+    assert made.dtype == torch.float32
+    made.backward()
+    expected = loss_of(exact, x.double(), target)
+    expected.backward()
+    bound = 2e-3 if half else 1e-6
+    assert abs(made.item() - expected.item()) <= bound * abs(expected.item())
+    for mine, wanted in zip(there.parameters(), exact.parameters(), strict=True):
+        assert (mine.grad.cpu().double() - wanted.grad).norm() <= bound * wanted.grad.norm()
+    graphs = pylayout.torch.report().graphs
+    assert [graph.left for graph in graphs] == [(), ()]
+    ops = {step.get("op") for graph in graphs for step in graph.plans[0].summary()["steps"]}
+    assert {"cross_entropy", "cross_entropy_backward"} <= ops and "log_softmax" not in ops, ops

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "early.h"
 #include "later.h"
 #include "lists.h"
 #include "programs.h"
@@ -170,6 +171,8 @@ struct PlanCall {
   // each by its place among the tensors that are given or, as -1 - k, the one that is carried in place k.
   PartForms given_parts;
   std::vector<int64_t> sources;
+  size_t number = SIZE_MAX;  // among the tensors that a run gives, that of one number; none, or the first of several
+  std::shared_ptr<std::atomic<bool>> number_is_wanted = std::make_shared<std::atomic<bool>>(false);
 };
 
 PartForm part_form(const at::Tensor& like) {
@@ -211,6 +214,11 @@ int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor
   call->device = c10::DeviceIndex(device);
   for (size_t i = 0; i < like.size(); ++i)
     call->results.push_back({like[i].sizes().vec(), like[i].strides().vec(), like[i].scalar_type(), written[i]});
+  size_t made = 0;
+  for (size_t i = 0; i < like.size(); ++i) {
+    if (written[i] == PlanCall::kNew && like[i].numel() == 1) call->number = std::min(call->number, made);
+    if (written[i] == PlanCall::kNew) ++made;
+  }
   for (size_t i = 0; i < inputs.size(); ++i) call->checked.push_back({size_t(checked[i]), inputs[i].strides().vec()});
   auto parts = std::make_shared<PartForms>();
   for (size_t i = 0; i < like.size(); ++i)
@@ -235,6 +243,7 @@ std::tuple<bool, std::vector<at::Tensor>> run_plan(int64_t number, const std::ve
     const at::Tensor& input = inputs.at(each.place);
     if (input.strides() != c10::IntArrayRef(each.strides) || input.is_neg()) return {false, {}};
   }
+  start_early_reads();
   std::vector<at::Tensor> made;
   std::vector<Handle> held, parts;
   std::vector<pl_tensor> given, results;
@@ -260,6 +269,7 @@ std::tuple<bool, std::vector<at::Tensor>> run_plan(int64_t number, const std::ve
     results.push_back(held.emplace_back(view_of(target)).get());
   }
   check(pl_plan_run(call.plan, given.data(), given.size(), results.data(), results.size()));
+  if (call.number < made.size()) note_number(made[call.number], call.number_is_wanted);
   if (call.made_parts) {
     parts.clear();
     parts.reserve(call.made_parts->size());

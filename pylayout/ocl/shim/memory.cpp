@@ -284,6 +284,7 @@ const Block::View& Block::made(View view) {
 
 Handle Block::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, bool placed) {
   std::lock_guard<std::mutex> guard(lock_);
+  number_ = nullptr;
   if (!memory_.get()) {
     if (!placed && given_.is(dtype, sizes, strides, offset)) return given_.tensor;
     place_locked();
@@ -335,6 +336,16 @@ std::vector<Handle> Block::parts(const PartForms& forms) {
   return parts_;
 }
 
+void Block::keep(std::shared_ptr<EarlyNumber> number) {
+  std::lock_guard<std::mutex> guard(lock_);
+  number_ = std::move(number);
+}
+
+std::shared_ptr<EarlyNumber> Block::number() {
+  std::lock_guard<std::mutex> guard(lock_);
+  return number_;
+}
+
 void Block::place() {
   std::lock_guard<std::mutex> guard(lock_);
   if (!memory_.get()) place_locked();
@@ -364,6 +375,7 @@ void Block::place_locked() {
 }
 
 void Block::clear() {
+  number_ = nullptr;
   given_ = {};
   parts_.clear();
   part_forms_ = nullptr;

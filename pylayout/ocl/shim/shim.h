@@ -75,6 +75,7 @@ struct PartForm {
   bool operator==(const PartForm& other) const = default;
 };
 using PartForms = std::vector<PartForm>;
+struct EarlyNumber;  // early.h
 // Sets offsets; the bytes of all together.
 int64_t place_parts(PartForms& forms);
 
@@ -108,6 +109,9 @@ class Block {
   // Whether others than the shim may know the memory: nothing that uses it waits.
   bool is_shared() const { return shared_.load(std::memory_order_relaxed); }
   void share() { shared_.store(true, std::memory_order_relaxed); }
+  // What is known of the number that the memory holds (early.h): until the next view of it, by which it may change.
+  void keep(std::shared_ptr<EarlyNumber> number);
+  std::shared_ptr<EarlyNumber> number();
   // Of a free block that no storage has any more.
   void clear();
 
@@ -132,6 +136,7 @@ class Block {
   std::vector<Handle> parts_;  // the same, by parts of it
   std::shared_ptr<const PartForms> part_forms_;
   std::vector<View> views_;  // the last one used is the last
+  std::shared_ptr<EarlyNumber> number_;
   std::atomic<bool> shared_{false};
   mutable std::atomic<uint64_t> read_later_{0}, written_later_{0};  // the last rounds of Later with the block
 };
@@ -174,6 +179,8 @@ void release_pinned();  // what nobody has
 
 // ---- tensors.cpp: making, copying and resizing ----
 
+// Queued, into pinned memory. False: nothing was done, as other memory may not be there when the copy is made.
+bool to_host_later(const at::Tensor& source, const at::Tensor& target);
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType type,
                          c10::DeviceIndex device);
 // A tensor for what an op is to give, in a layout that the op may choose, and giving it that.

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "early.h"
 #include "fallback.h"
 #include "later.h"
 #include "shim.h"
@@ -234,23 +235,6 @@ bool to_device_later(const at::Tensor& source, const at::Tensor& target) {
   return true;
 }
 
-// Queued, into pinned memory. False: nothing was done, as other memory may not be there when the copy is made.
-bool to_host_later(const at::Tensor& source, const at::Tensor& target) {
-  const auto dtype = moved_as(target.scalar_type());
-  if (!dtype || !is_pinned(target.data_ptr()) || !is_plain(source) || !is_plain(target)) return false;
-  const auto axes = row_major_order(target);
-  if (!axes) return false;
-  at::Tensor there = source;
-  if (source.scalar_type() != target.scalar_type()) {
-    if (!dtype_of(source.scalar_type()) || !dtype_of(target.scalar_type())) return false;
-    there = source.to(target.scalar_type());
-  }
-  const Handle given = moved(there.permute(*axes), *dtype);
-  check(pl_tensor_read_later(given.get(), target.data_ptr(), target.nbytes()));
-  note_use_of_pinned(target.data_ptr(), source.get_device());
-  return true;
-}
-
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
   if (target.numel() == 0 || self.is_same(target)) return target;
   const at::Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
@@ -274,7 +258,10 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target
   return copy_from(self, target, false);
 }
 
-at::Scalar number_of(const at::Tensor& self) { return on_host(self).item(); }
+at::Scalar number_of(const at::Tensor& self) {
+  if (std::optional<at::Scalar> early = early_number(self)) return *early;
+  return on_host(self).item();
+}
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.device() == other.device(), "ocl: equal: tensors are on ", self.device(), " and ", other.device(),
@@ -285,6 +272,22 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
 void assert_true(const at::Tensor& self, c10::string_view message) { TORCH_CHECK(number_of(self).toBool(), message); }
 
 }  // namespace
+
+bool to_host_later(const at::Tensor& source, const at::Tensor& target) {
+  const auto dtype = moved_as(target.scalar_type());
+  if (!dtype || !is_pinned(target.data_ptr()) || !is_plain(source) || !is_plain(target)) return false;
+  const auto axes = row_major_order(target);
+  if (!axes) return false;
+  at::Tensor there = source;
+  if (source.scalar_type() != target.scalar_type()) {
+    if (!dtype_of(source.scalar_type()) || !dtype_of(target.scalar_type())) return false;
+    there = source.to(target.scalar_type());
+  }
+  const Handle given = moved(there.permute(*axes), *dtype);
+  check(pl_tensor_read_later(given.get(), target.data_ptr(), target.nbytes()));
+  note_use_of_pinned(target.data_ptr(), source.get_device());
+  return true;
+}
 
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType type,
                          c10::DeviceIndex device) {
