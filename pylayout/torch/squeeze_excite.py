@@ -62,7 +62,8 @@ def squeeze_excite(
     x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, hidden: str, gate: str
 ) -> Tensor:
     gates = _layers(x, weight1, bias1, weight2, bias2, hidden, gate)[-1]
-    return (x * gates.view(*gates.shape, *[1] * (x.ndim - 2))).to(x.dtype)
+    made: Tensor = x * gates.view(*gates.shape, *[1] * (x.ndim - 2))
+    return made.to(x.dtype)
 
 
 @squeeze_excite.register_fake
