@@ -43,11 +43,18 @@ def parameters(rows=24):
     return [torch.randn_like(each) * 0.3 for each in weights]
 
 
+def some_pairs(*shape):
+    """A fifth of the pairs, but none of the first key: where all keys are masked PyTorch gives NaN, sometimes."""
+    mask = torch.rand(shape) > 0.8
+    mask[..., 0] = False
+    return mask
+
+
 MASKS = [
     (None, None),
-    (torch.rand(7, 7) > 0.8, 0),
+    (some_pairs(7, 7), 0),
     (PADDING, 1),
-    ((torch.rand(2, 3, 7, 7) > 0.8) | PADDING[:, None, None], 2),
+    (some_pairs(2, 3, 7, 7) | PADDING[:, None, None], 2),
 ]
 
 

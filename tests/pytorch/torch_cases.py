@@ -546,6 +546,16 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(3, 5), r(3, 5), r(5), None, r(5), p(5), 1e-3, "leaky_relu", [0.2]),
     ],
     **{f"{name}_backward.default": [(r(3, 7), r(3, 7))] for name in ("silu", "hardswish", "mish")},
+    "hardsigmoid_backward.default": [(r(5, 7), 3 * r(5, 7))],
+    "sigmoid_backward.default": [(r(5, 7), p(5, 7))],
+    "pylayout.squeeze_excite.default": [
+        (IMAGE, r(6, 8, 1, 1), r(6), r(8, 6, 1, 1), r(8), hidden, gate)
+        for hidden, gate in (("relu", "hardsigmoid"), ("silu", "sigmoid"), ("hardswish", "sigmoid"))
+    ],
+    "pylayout.squeeze_excite_backward.default": [
+        (r(2, 8, 7, 6), IMAGE, r(6, 8, 1, 1), r(6), r(8, 6, 1, 1), r(8), hidden, gate)
+        for hidden, gate in (("relu", "hardsigmoid"), ("silu", "sigmoid"), ("hardswish", "sigmoid"))
+    ],
     "gelu_backward.default": [(r(3, 7), r(3, 7)), (r(3, 7), r(3, 7), {"approximate": "tanh"})],
     "leaky_relu_backward.default": [(r(3, 7), r(3, 7), 0.2, False), (r(3, 7), r(3, 7), 0.2, True)],
     "pylayout.layer_norm_backward.default": [
