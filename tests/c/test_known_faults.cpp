@@ -1,4 +1,5 @@
 // The table of known faults: each entry is complete, and has a test here that its effect does not come out.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -218,6 +219,32 @@ void check_amx_wide_padding() {
   for (int64_t size : {3, 9}) check_zero_point(f, {1, 320, size, 3}, {128, 320, 7, 4}, 6, 2, 1);
   check_zero_point(f, {1, 32, 7, 7}, {64, 32, 5, 5}, 4, 4, 2);
   check_zero_point(f, {1, 32, 9, 29}, {64, 32, 5, 5}, 6, 6, 3);
+}
+
+// A tap of each row in the padding before x, and one in that behind it.
+void check_idle_zero_point() {
+  Fixture f;
+  check_zero_point(f, {1, 40, 4, 2}, {512, 40, 2, 2}, 1, 1, 3);
+}
+
+void check_product_zero_point() {
+  Fixture f;
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{1, 128, 2}, {128, 243, 3584}}) {
+    const auto a = pltest::random_argument(DType::u8, {m, k}, 1, 0, 255);
+    const auto b = pltest::random_argument(DType::s8, {k, n}, 2, -127, 127);
+    const auto a_zero = pltest::random_argument(DType::u8, {}, 3, 90, 200);
+    const auto b_zero = pltest::random_argument(DType::s8, {}, 4, -20, 20);
+    pltest::Values y;
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column) {
+        double sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += (a.values[size_t(row * k + i)] - a_zero.values[0]) *
+                 (b.values[size_t(i * n + column)] - b_zero.values[0]);
+        y.push_back(sum);
+      }
+    pltest::check_candidates(*f.onednn, *f.device, "matmul_integer", "", {a, b, a_zero, b_zero}, y, {0, 0});
+  }
 }
 
 void check_gemm_zero_point() {
@@ -458,6 +485,8 @@ TEST("all") {
       {"onednn-logarithm", check_logarithm},
       {"onednn-amx-wide-padding", check_amx_wide_padding},
       {"onednn-padded-zero-point", check_padded_zero_point},
+      {"onednn-idle-zero-point", check_idle_zero_point},
+      {"onednn-product-zero-point", check_product_zero_point},
       {"onednn-taps-on-padding", check_taps_on_padding},
       {"onednn-softplus", check_softplus},
       {"onednn-nan-becomes-number", check_nan_stays},

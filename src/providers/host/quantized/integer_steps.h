@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,8 +13,8 @@ constexpr int64_t kGatheredBytes = 16;  // what a gathered step takes its four t
 // Weights of two vectors of columns, the lanes; of each term those of all lanes.
 class IntegerPanel {
  public:
-  IntegerPanel(int64_t terms, int64_t lanes) : lanes_(lanes), weights_(size_t(terms * lanes)) {}
-  int8_t& at(int64_t term, int64_t lane) { return weights_[size_t(term * lanes_ + lane)]; }
+  IntegerPanel(int64_t terms, int64_t lanes) : lanes_(lanes), weights_(std::size_t(terms * lanes)) {}
+  int8_t& at(int64_t term, int64_t lane) { return weights_[std::size_t(term * lanes_ + lane)]; }
   // Whether no values of u8 make sums of these two terms that 16 bits do not hold, in no lane.
   bool fit(int64_t a, int64_t b) const;
   bool fit(const std::array<int64_t, 4>& terms) const { return fit(terms[0], terms[1]) && fit(terms[2], terms[3]); }
