@@ -196,7 +196,7 @@ bool has(const KnownFault& fault) {
   return fault.concerns(version);
 }
 
-// Whether some tap of the kernel of a convolution meets no input, wherever the window lies; `y`: the convolution's result.
+// Whether some tap of the kernel of a convolution with the result y meets no input, wherever the window lies.
 static bool has_idle_taps(const Op& op, const TensorDesc& y, const std::vector<int64_t>& kernel) {
   const auto &stride = op.attributes[attr::stride], &dilation = op.attributes[attr::dilation],
              &padding = op.attributes[attr::padding];

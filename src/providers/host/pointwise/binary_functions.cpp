@@ -86,6 +86,7 @@ PL_FUNCTION(LeftShift, int64_t, uint64_t(b) > 63 ? 0 : int64_t(uint64_t(a) << (b
 PL_FUNCTION(RightShift, int64_t, a >> (uint64_t(b) > 63 ? 63 : b))
 #undef PL_FUNCTION
 
+// As gelu_tanh has them.
 PL_VECTORISED void cubes(const float* a, int64_t a_step, float* out, int64_t n) {
   const float base = *a;
   if (a_step == 0) return void(std::fill_n(out, n, base * base * base));
@@ -104,8 +105,9 @@ void run_pow(const float* a, int64_t a_step, const float* b, int64_t b_step, flo
     const float one = 1.0f;
     return run_binary<Div>(&one, 0, a, a_step, out, n);
   }
-  if (b_step == 0 && exponent == 3.0f) return cubes(a, a_step, out, n);  // in gelu_tanh
-  const float base = *a;                                                 // out may be a: what is broadcast is read once
+  if (b_step == 0 && exponent == 3.0f) return cubes(a, a_step, out, n);
+  // out may be a: what is broadcast is read once.
+  const float base = *a;
   for (int64_t i = 0; i < n; ++i) out[i] = std::pow(a_step ? a[i] : base, b_step ? b[i] : exponent);
 }
 

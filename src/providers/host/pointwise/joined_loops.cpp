@@ -67,7 +67,7 @@ class Finder {
       if (pattern.nodes[p].function == Function::input) loop.x = found[p];
       if (pointwise::is_leaf(pattern.nodes[p].function)) continue;
       if (found[p] != node) loop.inner.push_back(found[p]);
-      for (int argument : arguments_of(found[p]))
+      for (int argument : code_.nodes[size_t(found[p])].arguments)
         if (argument >= 0) ++uses[size_t(argument)];
     }
     for (int inner : loop.inner)
@@ -79,7 +79,6 @@ class Finder {
 
  private:
   const int* arguments(int node) const { return code_.nodes[size_t(node)].arguments; }
-  const int (&arguments_of(int node) const)[3] { return code_.nodes[size_t(node)].arguments; }
   Function function(int node) const { return code_.nodes[size_t(node)].function; }
   bool is_inner(int node, Function wanted) const { return function(node) == wanted && uses_[size_t(node)] == 1; }
   static JoinedLoop of(JoinedLoop::Kind kind, int node) {

@@ -6,10 +6,10 @@
 //           where two weights of the same sign reach beyond 128.  x is u8; of s8 the first bit is turned, and 128 is a
 //           part of its zero point, which is applied to the sums of the weights.
 //   wide    s16 by s16: x less its zero point, weights widened as they are loaded.
-// Which of the two is decided when weights are packed, for each step: four terms of the columns of two vectors.  A narrow
-// step is plain, where its terms lie side by side in x, or gathered: where neighbours do not fit, each term is multiplied
-// beside another one of the 16 that lie around it.  Instructions that add products in 32 bits (VNNI) have plain steps
-// alone.  On a Zen 3 plain steps have 1.9 times the multiply-adds of f32, gathered ones 1.7, wide ones 1.4.
+// Which of the two is decided when weights are packed, for each step: four terms of the columns of two vectors.  A
+// narrow step is plain, where its terms lie side by side in x, or gathered: where neighbours do not fit, each term is
+// multiplied beside another one of the 16 that lie around it.  Instructions that add products in 32 bits (VNNI) have
+// plain steps alone.  On a Zen 3 plain steps have 1.9 times the multiply-adds of f32, gathered ones 1.7, wide ones 1.4.
 #pragma once
 
 #include <cstdint>

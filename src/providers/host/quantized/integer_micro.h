@@ -2,7 +2,8 @@
 //
 // The file that includes this sets the instruction set (#pragma GCC target), then PL_INTEGER_NAMESPACE,
 // PL_INTEGER_BITS (of a vector: 256 or 512), PL_INTEGER_DOTS (1: with VNNI), PL_INTEGER_PIXELS and
-// PL_INTEGER_WIDE_PIXELS (of a tile of two vectors of columns).  Nothing of the standard library may be instantiated here: see conv_micro.h.
+// PL_INTEGER_WIDE_PIXELS (of a tile of two vectors of columns).  Nothing of the standard library may be instantiated
+// here: see conv_micro.h.
 
 namespace pl::host::PL_INTEGER_NAMESPACE {
 namespace {

@@ -36,7 +36,8 @@ struct IntegerSteps {
   std::vector<Step> plain, gathered, wide;
 
   // Divides up to 16 terms of a tap, from its term `begin` on.  Where sums of two products saturate, steps that do not
-  // fit are gathered, as few as can be: their terms are paired among themselves, or with those of one more step, and so on.
+  // fit are gathered, as few as can be: their terms are paired among themselves, or with those of one more step, and so
+  // on.
   void add(const IntegerPanel& panel, Tap tap, int64_t begin, bool saturates);
 };
 

@@ -56,8 +56,8 @@ PL_VECTORISED void transform_signed(const void* const (&x)[16], int16_t zero, in
   transform_channels<int8_t>(x, zero, y, step, channels);
 }
 
-// Filters (oc, ic, 3, 3), transformed: for each two vectors of outputs 16 matrices as WideProduct takes them, one behind
-// the other, as they are read.
+// Filters (oc, ic, 3, 3), transformed: for each two vectors of outputs 16 matrices as WideProduct takes them, one
+// behind the other, as they are read.
 struct IntegerFilters {
   int64_t outputs = 0, inputs = 0, vectors = 0, width = 0, depth = 0;
 
