@@ -91,11 +91,6 @@ class _Scaled:
     def algorithm(self, implementation: str) -> str:
         return ""  # all add integers, those by Winograd's algorithm too
 
-    def expected_by(self, algorithm: str, output: int, where: Array) -> tuple[Array, Array]:
-        reference: Any = self
-        values, bound = reference.expected(output, where)
-        return np.asarray(values), np.asarray(bound)
-
     def _optional(self, number: int) -> Array | None:
         return self.given[number] if number < len(self.given) else None
 
@@ -147,7 +142,7 @@ class QuantizedConvolution(_Scaled, Convolution):
         Convolution.prepare(self)
         self.outputs = [(self.shape, self.result_dtype(self))]
 
-    def expected(self, output: int, where: Array) -> tuple[Array, Array]:
+    def expected_by(self, algorithm: str, output: int, where: Array) -> tuple[Array, Array]:
         return self.scaled(self, where, where // int(np.prod(self.positions)) % self.shape[1])
 
 
@@ -158,7 +153,7 @@ class QuantizedProduct(_Scaled, MatrixProduct):
         MatrixProduct.prepare(self)
         self.outputs = [(self.shape, self.result_dtype(self))]
 
-    def expected(self, output: int, where: Array) -> tuple[Array, Array]:
+    def expected_by(self, algorithm: str, output: int, where: Array) -> tuple[Array, Array]:
         return self.scaled(self, where, where % self.n)
 
 

@@ -109,11 +109,11 @@ struct IntegerWinogradBody {
   int64_t images = 1, channels = 1, outputs = 1;
   Window rows, columns;
   int64_t depth = 1, vectors = 1;
-  IntegerFilters filters;
   int64_t blocks = 1, parts = 1;
   double products = 0;
   std::vector<int32_t> offsets;
 
+  IntegerFilters filters() const { return {outputs, channels, vectors, kernels->width, depth}; }
   int64_t tiles_down() const { return divided_up(rows.out, 2); }
   int64_t tiles_across() const { return divided_up(columns.out, 2); }
   int64_t tiles() const { return images * tiles_down() * tiles_across(); }
@@ -172,6 +172,7 @@ struct IntegerWinogradBody {
     const int32_t zero = ending.x_zero(arguments);
     workspace += ending.workspace_bytes();
     const int64_t items = blocks * parts, pairs = divided_up(vectors, 2);
+    const IntegerFilters packed = filters();
     const int team_size = std::min(threads_for(products / kTilesOfNanosecond, kAwakeNanoseconds), threads());
     in_shares(team_size, items, [&](int64_t rank, Shares::Taker take) {
       char* own = workspace + size_t(rank) * thread_bytes();
@@ -187,14 +188,14 @@ struct IntegerWinogradBody {
         if (block != held) transform(x, zero, first, last, zeros, windows, places);
         held = block;
         for (int64_t pair = pairs * part / parts; pair < pairs * (part + 1) / parts; ++pair) {
-          const int64_t first_vector = 2 * pair, last_vector = filters.end_of_pair(first_vector);
+          const int64_t first_vector = 2 * pair, last_vector = packed.end_of_pair(first_vector);
           WideProduct job;
           job.offsets = offsets.data(), job.depth = depth;
           job.columns = vectors * kernels->width;
           job.result.pixel = pitch();
           for (int64_t i = 0; i < kElements; ++i) {
             job.x = windows + i * count * depth;
-            job.weights = weights + filters.begin_of(first_vector, i);
+            job.weights = weights + packed.begin_of(first_vector, i);
             job.result.y = made + i * count * pitch() - first_vector * kernels->width;
             kernels->wide_product(job, 0, count, first_vector, last_vector);
           }
@@ -228,7 +229,7 @@ void add_integer_winograd(const Op& op, const IntegerKernels& kernels, Candidate
   body.rows = rows, body.columns = columns;
   body.depth = divided_up(channels, 2) * 2;
   body.vectors = divided_up(outputs, width);
-  const IntegerFilters filters = body.filters = {outputs, channels, body.vectors, width, body.depth};
+  const IntegerFilters filters = body.filters();
   // Of whole tiles and vectors.
   const double multiplied = double(kElements * body.tiles() * body.depth * body.vectors * width);
   body.products = multiplied;
