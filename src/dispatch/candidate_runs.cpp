@@ -14,6 +14,7 @@ namespace {
 // Bytes behind every tensor that must stay as they are; also before it where memory has addresses.  A page, so that
 // what follows it is aligned as pooled memory is.
 constexpr size_t kGuard = 4096;
+constexpr size_t kWorkspaceGuard = 1 << 20;  // oneDNN fills scratchpads with gaps
 // Before inputs are written and outputs are computed: NaN as f32, f16 and bf16, -1 as an integer.
 constexpr char kPoison = char(0xff);
 
@@ -256,8 +257,8 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
   }
   Placed workspace;
   if (candidate.workspace_bytes) {
-    workspace.whole = device_->allocate(candidate.workspace_bytes + kGuard);
-    workspace.bytes.assign(candidate.workspace_bytes + kGuard, kPoison);
+    workspace.whole = device_->allocate(candidate.workspace_bytes + kWorkspaceGuard);
+    workspace.bytes.assign(candidate.workspace_bytes + kWorkspaceGuard, kPoison);
     write(workspace);
   }
 

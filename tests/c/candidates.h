@@ -99,6 +99,7 @@ inline std::vector<int> places_of_result(const Op& op, const Candidate& candidat
 }
 
 constexpr size_t kGuard = 64;
+constexpr size_t kWorkspaceGuard = 1 << 16;  // oneDNN fills scratchpads with gaps
 
 inline BufferRef place(Device& device, const TensorDesc& desc, const Values* values) {
   const size_t bytes = desc.size_bytes();
@@ -166,7 +167,11 @@ inline Outcome check_candidates(Provider& provider, Device& device, const std::s
       continue;
     }
     BufferRef workspace;
-    if (candidate.workspace_bytes) workspace = device.allocate(candidate.workspace_bytes);
+    const size_t workspace_bytes = candidate.workspace_bytes;
+    if (workspace_bytes) {
+      workspace = device.allocate(workspace_bytes + kWorkspaceGuard);
+      std::memset(static_cast<char*>(workspace->host()) + workspace_bytes, 0xa5, kWorkspaceGuard);
+    }
     const auto packed = pack_inputs(device, candidate, in);
     const auto kernel = candidate.prepare();
     for (const int over : places_of_result(op, candidate)) {
@@ -200,6 +205,11 @@ inline Outcome check_candidates(Provider& provider, Device& device, const std::s
       for (size_t i = 0; i < kGuard && !wrong; ++i)
         if (static_cast<const unsigned char*>(out->host())[result.size_bytes() + i] != 0xa5) {
           failed(how, concat("wrote byte ", i, " behind the output"));
+          wrong = true;
+        }
+      for (size_t i = 0; i < kWorkspaceGuard && workspace && !wrong; ++i)
+        if (static_cast<const unsigned char*>(workspace->host())[workspace_bytes + i] != 0xa5) {
+          failed(how, concat("wrote byte ", i, " behind the workspace"));
           wrong = true;
         }
       outcome.over += over >= 0;

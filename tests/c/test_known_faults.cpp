@@ -297,6 +297,26 @@ void check_taps_on_padding() {
                            {x, grad}, y, {3e-2, 3e-2});
 }
 
+void check_few_channels_apart() {
+  Fixture f;
+  const int64_t n = 2, ic = 3, oc = 64, size = 112, half = size / 2;
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const auto x = pltest::random_argument(dtype, {n, ic, size, size}, 1, -1, 1);
+    const auto grad = pltest::random_argument(dtype, {n, oc, half, half}, 2, -1, 1);
+    pltest::Values y(size_t(oc * ic), 0);
+    for (int64_t image = 0; image < n; ++image)
+      for (int64_t o = 0; o < oc; ++o)
+        for (int64_t i = 0; i < ic; ++i)
+          for (int64_t at = 0; at < half * half; ++at)
+            y[size_t(o * ic + i)] +=
+                x.values[size_t(((image * ic + i) * size + at / half * 2) * size + at % half * 2)] *
+                grad.values[size_t((image * oc + o) * half * half + at)];
+    const double tolerance = dtype == DType::f32 ? 1e-4 : 3e-1;
+    pltest::check_candidates(*f.onednn, *f.device, "conv2d_backward_weights", "kernel_size=1 stride=2", {x, grad}, y,
+                             {tolerance, tolerance});
+  }
+}
+
 void check_softplus() {
   Fixture f;
   const auto a = pltest::random_argument(DType::f32, {1, 32, 8, 8}, 1, -12, -6);
@@ -488,6 +508,7 @@ TEST("all") {
       {"onednn-idle-zero-point", check_idle_zero_point},
       {"onednn-product-zero-point", check_product_zero_point},
       {"onednn-taps-on-padding", check_taps_on_padding},
+      {"onednn-few-channels-apart", check_few_channels_apart},
       {"onednn-softplus", check_softplus},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},
