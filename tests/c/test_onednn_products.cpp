@@ -159,6 +159,25 @@ TEST("conv_transpose") {
       {{1, 8, 3, 4, 3}, {8, 8, 2, 3, 2}, V{2, 1, 2}, V{0, 1, 0, 0, 1, 0}, V{0, 0, 1}, V{1, 1, 1}, 1, false, nullptr});
 }
 
+// What is added takes away all but what the sum's last bits say: a sum that were rounded before would leave nothing.
+TEST("conv_transpose_rounds_once") {
+  const int64_t channels = 32, size = 6;
+  const Argument x = random_argument(DType::bf16, {1, channels, size, size}, 1, 1, 2),
+                 w = random_argument(DType::bf16, {channels, 1, 2, 2}, 2, 1, 2);
+  const Dims shape{1, channels, 2 * size, 2 * size};
+  Argument added{TensorDesc::dense(DType::bf16, shape), Values(size_t(shape.product()))};
+  Values y(added.values.size());
+  for_each(shape, [&](const Dims& p, size_t i) {
+    const double sum = x.values[at(x.desc.shape, {0, p[1], p[2] / 2, p[3] / 2})] *
+                       w.values[at(w.desc.shape, {p[1], 0, p[2] % 2, p[3] % 2})];
+    added.values[i] = -double(bfloat16_to_float(float_to_bfloat16(float(sum))));
+    y[i] = sum + added.values[i];
+  });
+  check_candidates(*provider, *device, "conv_transpose2d",
+                   concat("stride=2 groups=", channels, " post_ops=add(residual)"), {x, w, absent(), added}, y,
+                   {1e-2, 1e-6});
+}
+
 // ---- matrix products
 
 TEST("matmul") {

@@ -154,20 +154,20 @@ bool has_post_ops(const_dnnl_primitive_desc_t pd) {
          dnnl_primitive_attr_get_post_ops(attributes, &post_ops) == dnnl_success && dnnl_post_ops_len(post_ops) > 0;
 }
 
-// A primitive, and after it another over its result.
-class TwoPrimitives final : public Kernel {
+// A primitive, and after it others over its result.
+class Primitives final : public Kernel {
  public:
-  TwoPrimitives(PrimitiveDesc first, std::vector<Argument> first_arguments, const Lister::Step& second,
-                const std::string& label)
-      : first_(std::move(first), std::move(first_arguments), label),
-        second_(second.description, second.arguments, label) {}
+  Primitives(PrimitiveDesc first, std::vector<Argument> arguments, const Lister::Step& step, const std::string& label) {
+    kernels_.push_back(std::make_unique<PrimitiveKernel>(std::move(first), std::move(arguments), label));
+    for (const Lister::Step::Primitive& next : step.primitives)
+      kernels_.push_back(std::make_unique<PrimitiveKernel>(next.description, next.arguments, label));
+  }
   void run(const KernelArguments& arguments) override {
-    first_.run(arguments);
-    second_.run(arguments);
+    for (const auto& kernel : kernels_) kernel->run(arguments);
   }
 
  private:
-  PrimitiveKernel first_, second_;
+  std::vector<std::unique_ptr<PrimitiveKernel>> kernels_;
 };
 
 // A primitive that reads an input beside, and another that finds it where the result is to be, for a caller who wants
@@ -417,6 +417,17 @@ PrimitiveDesc Lister::accumulating_with(const_dnnl_memory_desc_t weights, const_
   return nullptr;
 }
 
+namespace {
+
+size_t to_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Of the workspace, that hold the result which a step takes.
+size_t bytes_between(const Lister::Step& step) {
+  return step.between ? to_line(dnnl_memory_desc_get_size(step.between.get())) : 0;
+}
+
+}  // namespace
+
 bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name) {
   const PrimitiveDesc description(pd, Destroy());
   Candidate candidate;
@@ -450,19 +461,23 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
       if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return false;
     }
     (binding.output ? candidate.outputs : candidate.inputs)[size_t(binding.index)] = desc;
-    arguments.push_back({binding.argument, binding.output ? Argument::Source::output : Argument::Source::input,
-                         binding.index, binding.offset, share(md)});
+    if (step_ && step_->between && binding.argument == DNNL_ARG_DST)
+      arguments.push_back({binding.argument, Argument::Source::workspace, 0, 0, share(md)});
+    else
+      arguments.push_back({binding.argument, binding.output ? Argument::Source::output : Argument::Source::input,
+                           binding.index, binding.offset, share(md)});
   }
-  if (const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD)) {
-    candidate.workspace_bytes = dnnl_memory_desc_get_size(md);
-    if (candidate.workspace_bytes)
-      arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, share(md)});
+  const size_t between = step_ ? bytes_between(*step_) : 0;
+  candidate.workspace_bytes = between;
+  const auto scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+  if (scratchpad && dnnl_memory_desc_get_size(scratchpad)) {
+    candidate.workspace_bytes += dnnl_memory_desc_get_size(scratchpad);
+    arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, between, share(scratchpad)});
   }
   // What a primitive for training keeps for its gradient, which nobody reads here.
   const auto kept = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WORKSPACE);
   if (kept && dnnl_memory_desc_get_size(kept)) {
-    constexpr size_t kLine = 64;
-    const size_t offset = (candidate.workspace_bytes + kLine - 1) / kLine * kLine;
+    const size_t offset = to_line(candidate.workspace_bytes);
     candidate.workspace_bytes = offset + dnnl_memory_desc_get_size(kept);
     arguments.push_back({DNNL_ARG_WORKSPACE, Argument::Source::workspace, 0, offset, share(kept)});
   }
@@ -500,13 +515,15 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     }
   }
   if (step_) {
-    for (const Argument& argument : step_->arguments)
-      if (argument.source == Argument::Source::workspace)
-        candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(argument.md.get()));
+    for (const Step::Primitive& next : step_->primitives)
+      for (const Argument& argument : next.arguments)
+        if (argument.source == Argument::Source::workspace)
+          candidate.workspace_bytes =
+              std::max(candidate.workspace_bytes, argument.offset + dnnl_memory_desc_get_size(argument.md.get()));
   }
   candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label), step = step_, within,
                        within_arguments, input = accumulated_]() -> std::unique_ptr<Kernel> {
-    if (step) return std::make_unique<TwoPrimitives>(description, arguments, *step, label);
+    if (step) return std::make_unique<Primitives>(description, arguments, *step, label);
     auto kernel = std::make_unique<PrimitiveKernel>(description, arguments, label);
     if (!within) return kernel;
     const auto make = [=] { return std::make_unique<PrimitiveKernel>(within, within_arguments, label); };
@@ -589,12 +606,19 @@ Argument argument(int id, Argument::Source source, int index, const_dnnl_memory_
 
 std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int bias) {
   using Source = Argument::Source;
-  const dnnl_memory_desc_t md = y.md.get();
   const PostOps& list = post_ops_of(op);
   PrimitiveAttributes attributes;
   Lister::Step step;
+  MemoryDesc wide;
+  if (y.desc.dtype != DType::f32) {
+    wide = to_md(TensorDesc::dense(DType::f32, y.desc.shape, y.desc.layout));
+    step.between = share(wide.get());
+  }
+  // What the primitive gave, and what inputs of the op lie as.
+  const dnnl_memory_desc_t given = wide ? wide.get() : y.md.get(), operand_md = y.md.get();
+  const auto result = [&](int id) { return argument(id, wide ? Source::workspace : Source::output, 0, given); };
   dnnl_primitive_desc_t made = nullptr;
-  step.arguments = {argument(DNNL_ARG_DST, Source::output, 0, md)};
+  std::vector<Argument> arguments{result(DNNL_ARG_DST)};
   // The first of all is the primitive, the others are its post-ops.
   std::vector<Eltwise> first;
   const bool reads = bias < 0 && !list.empty() && list[0].reads_input();
@@ -605,7 +629,7 @@ std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int
   for (size_t i = bias < 0 ? 1 : 0; i < list.size(); ++i) {
     if (list[i].reads_input()) {
       const int operand = operand_of(*op.schema, list[i]);
-      step.arguments.push_back(argument(attributes.binary(list[i], md), Source::input, operand, md));
+      arguments.push_back(argument(attributes.binary(list[i], operand_md), Source::input, operand, operand_md));
       step.inputs.emplace_back(operand, y.desc);
       continue;
     }
@@ -614,11 +638,11 @@ std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int
     attributes.eltwise(more);
   }
   if (bias < 0 && !reads) {
-    expect_success(
-        dnnl_eltwise_forward_primitive_desc_create(&made, cpu_engine(), dnnl_forward_inference, first[0].algorithm, md,
-                                                   md, first[0].alpha, first[0].beta, attributes.attributes()),
-        "dnnl_eltwise_forward_primitive_desc_create");
-    step.arguments.push_back(argument(DNNL_ARG_SRC, Source::output, 0, md));
+    expect_success(dnnl_eltwise_forward_primitive_desc_create(&made, cpu_engine(), dnnl_forward_inference,
+                                                              first[0].algorithm, given, given, first[0].alpha,
+                                                              first[0].beta, attributes.attributes()),
+                   "dnnl_eltwise_forward_primitive_desc_create");
+    arguments.push_back(result(DNNL_ARG_SRC));
   } else {
     const int operand = reads ? operand_of(*op.schema, list[0]) : bias;
     const bool adds = !reads || list[0].kind == PostOp::Kind::add;
@@ -628,18 +652,31 @@ std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int
       sizes[1] = op.in(bias).shape[0];
       other = plain_md(to_dnnl(op.in(bias).dtype), sizes);
     }
-    const const_dnnl_memory_desc_t operand_md = reads ? md : other.get();
+    const const_dnnl_memory_desc_t beside = reads ? operand_md : other.get();
     step.inputs.emplace_back(operand, reads ? y.desc : op.in(operand));
-    expect_success(dnnl_binary_primitive_desc_create(&made, cpu_engine(), adds ? dnnl_binary_add : dnnl_binary_mul, md,
-                                                     operand_md, md, attributes.attributes()),
+    expect_success(dnnl_binary_primitive_desc_create(&made, cpu_engine(), adds ? dnnl_binary_add : dnnl_binary_mul,
+                                                     given, beside, given, attributes.attributes()),
                    "dnnl_binary_primitive_desc_create");
-    step.arguments.push_back(argument(DNNL_ARG_SRC_0, Source::output, 0, md));
-    step.arguments.push_back(argument(DNNL_ARG_SRC_1, Source::input, operand, operand_md));
+    arguments.push_back(result(DNNL_ARG_SRC_0));
+    arguments.push_back(argument(DNNL_ARG_SRC_1, Source::input, operand, beside));
   }
-  step.description = PrimitiveDesc(made, Destroy());
-  const auto scratchpad = dnnl_primitive_desc_query_md(made, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-  if (scratchpad && dnnl_memory_desc_get_size(scratchpad))
-    step.arguments.push_back(argument(DNNL_ARG_SCRATCHPAD, Source::workspace, 0, scratchpad));
+  const auto add = [&](dnnl_primitive_desc_t pd, std::vector<Argument> with) {
+    PrimitiveDesc description(pd, Destroy());
+    const auto scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+    if (scratchpad && dnnl_memory_desc_get_size(scratchpad)) {
+      with.push_back(argument(DNNL_ARG_SCRATCHPAD, Source::workspace, 0, scratchpad));
+      with.back().offset = bytes_between(step);
+    }
+    step.primitives.push_back({std::move(description), std::move(with)});
+  };
+  add(made, std::move(arguments));
+  if (wide) {
+    PrimitiveAttributes none;
+    expect_success(dnnl_reorder_primitive_desc_create(&made, wide.get(), cpu_engine(), y.md.get(), cpu_engine(),
+                                                      none.attributes()),
+                   "dnnl_reorder_primitive_desc_create");
+    add(made, {result(DNNL_ARG_SRC), argument(DNNL_ARG_DST, Source::output, 0, y.md.get())});
+  }
   return step;
 }
 

@@ -117,9 +117,15 @@ class Lister {
   // since it applies post-ops never or slowly.  Nothing ends this.  only_apart: of implementations those alone that a walk
   // without the step left out for that.
   struct Step {
-    PrimitiveDesc description;
-    std::vector<Argument> arguments;
+    struct Primitive {
+      PrimitiveDesc description;
+      std::vector<Argument> arguments;
+    };
+    std::vector<Primitive> primitives;
     std::vector<std::pair<int, TensorDesc>> inputs;  // of the op, that it reads
+    // Where it takes the primitive's result from: null, from the op's result; else from the start of the workspace, in
+    // this form (f32, so that it is rounded once).
+    SharedDesc between;
   };
   void then(std::optional<Step> step, bool only_apart = false) {
     step_ = std::move(step);
@@ -186,8 +192,8 @@ Described describe(const TensorDesc& tensor, const Layout& layout);
 // As f32 in the plain layout: in which oneDNN wants scales, shifts and statistics whatever the dtype of x.
 inline TensorDesc plain_f32(const TensorDesc& tensor) { return TensorDesc::dense(DType::f32, tensor.shape); }
 
-// A bias, the op's input of that number if not negative, and its post-ops as a primitive over the result in place.
-// Nothing if oneDNN has not all of them.
+// A bias, the op's input of that number if not negative, and its post-ops as a primitive over the result in place; where
+// the op's dtype is not f32, over a result in f32 that is rounded then.  Nothing if oneDNN has not all of them.
 std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int bias = -1);
 // "oneDNN has no post-op softsign": the first of the op's that it has not.
 std::string missing_post_op(const Op& op);

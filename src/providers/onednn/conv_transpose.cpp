@@ -55,7 +55,7 @@ void list_conv_transpose(const Op& op, CandidateList& out) {
     }
     bindings.insert(bindings.end(), operands->begin(), operands->end());
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
-    const auto ask = [&](const MemoryDesc& weights, const Binding& binding, bool apart) {
+    const auto ask = [&](const MemoryDesc& weights, const Binding& binding, bool apart, const_dnnl_memory_desc_t dst) {
       auto all = bindings;
       if (apart) all.resize(2);  // without the bias and operands
       all.push_back(binding);
@@ -65,23 +65,24 @@ void list_conv_transpose(const Op& op, CandidateList& out) {
                               dnnl_primitive_desc_t* pd) {
         return dnnl_deconvolution_forward_primitive_desc_create(
             pd, cpu_engine(), dnnl_forward_inference, dnnl_deconvolution_direct, source.md.get(), weights_md,
-            apart ? nullptr : bias.get(), y.md.get(), windows.stride.data(), windows.dilation.data(),
-            windows.begins.data(), windows.ends.data(), with);
+            apart ? nullptr : bias.get(), dst, windows.stride.data(), windows.dilation.data(), windows.begins.data(),
+            windows.ends.data(), with);
       };
       const Accumulating sum(op, apart ? nullptr : &lister, operand, create);
       return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weights.get(), applied, pd); }, all,
                          apart ? "then_post_ops:" : "", true, weights.get());
     };
-    const auto ask_all = [&](bool apart) {
-      const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart);
+    const auto ask_all = [&](bool apart, const_dnnl_memory_desc_t dst) {
+      const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart, dst);
       if (free.unnameable)
         ask(strided_md(type, sizes, strides), input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(weight.dtype, weight.shape)),
-            apart);
+            apart, dst);
       return free.apart > 0;
     };
-    if (!ask_all(false)) continue;
-    lister.then(post_ops_apart(op, y, op.has(2) ? 2 : -1), true);
-    ask_all(true);
+    if (!ask_all(false, y.md.get())) continue;
+    const std::optional<Lister::Step> step = post_ops_apart(op, y, op.has(2) ? 2 : -1);
+    lister.then(step, true);
+    ask_all(true, step && step->between ? step->between.get() : y.md.get());
     lister.then(std::nullopt);
   }
   lister.finish();

@@ -39,6 +39,7 @@ void list_training(const Op& op, CandidateList& out) {
     PrimitiveAttributes post_ops;
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
     if (!list.empty() && !relu) {
+      if (x.desc.dtype != DType::f32) return refuse(op, out, "post-ops would take a result that is rounded already");
       auto step = post_ops_apart(op, x);
       if (!step) return refuse(op, out, "oneDNN has not all of post_ops " + to_text(list));
       lister.then(std::move(step));
