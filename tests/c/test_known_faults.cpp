@@ -228,6 +228,25 @@ void check_idle_zero_point() {
   check_zero_point(f, {1, 40, 4, 2}, {512, 40, 2, 2}, 1, 1, 3);
 }
 
+void check_far_edge_zero_point() {
+  Fixture f;
+  check_zero_point(f, {1, 16, 6, 6}, {64, 16, 1, 9}, 0, 4, 1);
+}
+
+// Threads have to meet for a wrong result, so by name.
+void check_shared_tails() {
+  const auto fault_with = [](int64_t channels, const char* attributes) {
+    const Op op = make_op(*find_schema("conv_integer"), Attributes::parse(attributes),
+                          {TensorDesc::dense(DType::u8, {1, channels, 6, 6}),
+                           TensorDesc::dense(DType::s8, {8, channels, 1, 1}), TensorDesc(), TensorDesc()});
+    return onednn::fault_of(op, "jit_uni_int8_1x1:avx2_vnni", false);
+  };
+  const KnownFault* fault = fault_with(72, "stride=2");
+  CHECK(fault && std::string(fault->id) == "onednn-shared-tails-int8");
+  CHECK(!fault_with(80, "stride=2"));
+  CHECK(!fault_with(72, ""));
+}
+
 void check_product_zero_point() {
   Fixture f;
   for (const auto& [m, k, n] : {std::array<int64_t, 3>{1, 128, 2}, {128, 243, 3584}}) {
@@ -510,6 +529,8 @@ TEST("all") {
       {"onednn-product-zero-point", check_product_zero_point},
       {"onednn-taps-on-padding", check_taps_on_padding},
       {"onednn-few-channels-apart", check_few_channels_apart},
+      {"onednn-far-edge-zero-point", check_far_edge_zero_point},
+      {"onednn-shared-tails-int8", check_shared_tails},
       {"onednn-softplus", check_softplus},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},

@@ -94,6 +94,37 @@ const KnownFault kIdleZeroPoint{
     "the implementation is not used",
 };
 
+const KnownFault kFarEdgeZeroPoint{
+    "onednn-far-edge-zero-point",
+    "oneDNN",
+    "",
+    "",
+    "an int8 convolution by brgconv with a zero point of x, a kernel of five elements or more along the width, and "
+    "four "
+    "or more of padding there",
+    "results in some columns are wrong where the result is some 6 to 16 wide",
+    "oneDNN 3.2 on Ice Lake and Sapphire Rapids: conv_integer by avx512_core_vnni, 12 x 7 pixels, 96 channels to 64, "
+    "kernel 7, padding 5 at the right; 6 pixels, kernel 9, padding 4; 6 pixels, kernel 5, dilation 2, padding 4; with "
+    "three taps, or less padding, 6,000 random convolutions were right",
+    "the implementation is not used",
+};
+
+// Each thread copies the pixels that the stride meets into a place of its own, the last channels by 16 bytes, also where
+// there are fewer: into the next thread's place.
+const KnownFault kSharedTails{
+    "onednn-shared-tails-int8",
+    "oneDNN",
+    "",
+    "",
+    "an int8 convolution by jit_uni_int8_1x1 with a stride and several threads, whose input channels are no multiple "
+    "of "
+    "16",
+    "threads change what others read: now and then some results are wrong",
+    "oneDNN 3.2 on Sapphire Rapids, four threads, avx2_vnni: two of 8,000 checks of qlinear_conv, 72 channels to 102, "
+    "stride 2, and 2 to 65, stride 3; none of 35,000 with one thread",
+    "the implementation is not used",
+};
+
 // Seen in processes that had run thousands of other ops; which of the zero points it takes was not found out.
 const KnownFault kProductZeroPoint{
     "onednn-product-zero-point",
@@ -202,7 +233,8 @@ static const KnownFaultRegistration registered[] = {
     KnownFaultRegistration(kTooOld),           KnownFaultRegistration(kPaddedZeroPoint),
     KnownFaultRegistration(kAmxWidePadding),   KnownFaultRegistration(kTapsOnPadding),
     KnownFaultRegistration(kSoftplus),         KnownFaultRegistration(kIdleZeroPoint),
-    KnownFaultRegistration(kProductZeroPoint), KnownFaultRegistration(kFewChannelsApart)};
+    KnownFaultRegistration(kProductZeroPoint), KnownFaultRegistration(kFewChannelsApart),
+    KnownFaultRegistration(kFarEdgeZeroPoint), KnownFaultRegistration(kSharedTails)};
 static const LibraryRegistration library("oneDNN", [] { return std::vector<std::string>{library_version()}; });
 
 bool has(const KnownFault& fault) {
@@ -255,10 +287,18 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
     const auto& padding = op.attributes[attr::padding];
     if (std::any_of(padding.begin(), padding.end(), [](int64_t size) { return size != 0; })) return &kPaddedZeroPoint;
   }
-  if (kind == "quantized_conv" && is_by("brgconv") && zero_point >= 0 && op.has(zero_point) && has(kIdleZeroPoint)) {
+  if (kind == "quantized_conv" && is_by("brgconv") && zero_point >= 0 && op.has(zero_point)) {
     std::vector<int64_t> kernel = op.in(op.schema->input_index("weight")).shape.vector();
     kernel.erase(kernel.begin(), kernel.begin() + 2);
-    if (has_idle_taps(op, op.out(), kernel)) return &kIdleZeroPoint;
+    if (has_idle_taps(op, op.out(), kernel) && has(kIdleZeroPoint)) return &kIdleZeroPoint;
+    const auto& padding = op.attributes[attr::padding];  // before each dimension, then behind each
+    const size_t width = kernel.size() - 1;
+    if (kernel[width] >= 5 && std::max(padding[width], padding.back()) >= 4 && has(kFarEdgeZeroPoint))
+      return &kFarEdgeZeroPoint;
+  }
+  if (kind == "quantized_conv" && is_by("jit_uni_int8_1x1") && op.in(0).shape[1] % 16 != 0 && has(kSharedTails)) {
+    const auto& stride = op.attributes[attr::stride];
+    if (std::any_of(stride.begin(), stride.end(), [](int64_t step) { return step != 1; })) return &kSharedTails;
   }
   const int of_a = op.schema->input_index("a_zero_point"), of_b = op.schema->input_index("b_zero_point");
   if (kind == "quantized_matmul" && is_by("brg:avx2_vnni") && has(kProductZeroPoint) &&
