@@ -11,6 +11,7 @@ void list_unary(const Op& op, CandidateList& out) {
   const auto steps = eltwise_of(function, op.attributes[attr::alpha], op.attributes[attr::beta]);
   if (steps.size() != 1) return refuse(op, out, "oneDNN has no eltwise algorithm for it");
   const Eltwise& step = steps[0];
+  if (function == "elu") return refuse(op, out, "oneDNN has exp(x) - 1, which loses the digits of small arguments");
   // A NaN that disappears hides the defect that made it.
   if (loses_nan(function)) return refuse(op, out, kNanBecomesNumber.str());
   Lister lister(op, out);
