@@ -453,6 +453,41 @@ def test_sums_of_products_become_reals_in_one_op(dtype: str) -> None:
     np.testing.assert_allclose(np.asarray(plan.run(x)[0]), x.astype(np.float32) * factor + bias, rtol=2e-7)
 
 
+def test_signed_activations_become_unsigned() -> None:
+    zeros = {"first": -128, "second": -5, "third": -128, "symmetric": 0}
+    by = {name: (np.float32(2.0**-4), np.int8(zero)) for name, zero in zeros.items()}  # so that all sums are exact
+    x = np.random.default_rng(3).uniform(-4, 4, (1, 16, 8, 8)).astype(np.float32)
+
+    def plan(without: str | None) -> pl.Plan:
+        b = Builder()
+
+        def step(y: Any, name: str) -> Any:
+            return b.back(b.quantised(y, by[name]), by[name])
+
+        def conv(y: Any, out: int) -> Any:
+            return b.g.conv2d(y, b.weight(weights(out, 16, 3, 3), np.float32(2.0**-9)), padding=1)
+
+        y = step(b.g.input("x", x.shape), "first")
+        y = step(b.g.max_pool2d(step(b.g.relu(conv(y, 16)), "first"), 2), "first")
+        y = step(conv(y, 16), "second")
+        y = step(conv(y, 16), "third")
+        y = step(conv(y, 16), "symmetric")
+        flat = step(b.g.reshape(conv(y, 16), [16, 16]), "second")
+        return b.plan(b.g.matmul(flat, flat), without=without)
+
+    made, expected = plan(None), plan("unsigned_integers")
+    np.testing.assert_array_equal(made.run(x)[0], expected.run(x)[0])
+
+    def activations(run: pl.Plan) -> list[str]:
+        with pl.profile() as profile:
+            run.run(x)
+        return [event["inputs"][0].split()[0] for event in profile.events if event["op"] == "qlinear_conv"]
+
+    if serves_integers():
+        assert activations(made) == ["u8", "u8", "u8", "u8", "s8"]  # what has no zero point stays as it is
+        assert activations(expected) == ["s8"] * 5
+
+
 def test_elements_move_as_integers() -> None:
     """Maximum pools, concats and views of quantised tensors; one of them to another scale."""
     a, c = draw(1, 16, 8, 8), draw(1, 8, 8, 8)

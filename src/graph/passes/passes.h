@@ -42,5 +42,6 @@ Pass scale_products(Device* device);  // null: for its name alone
 Pass scatter_rows();
 Pass split_linear();
 Pass unpack_weights(Device* device);  // null: for its name alone
+Pass unsigned_integers();
 
 }  // namespace pl::passes
