@@ -43,6 +43,7 @@ TEST("one candidate of many") {
   CHECK(check("conv2d", "groups=32 padding=[1,1]", {{1, 32, 8, 8}, {32, 1, 3, 3}}) > 1);
   CHECK(check("conv2d", "stride=[2,2]", {{1, 3, 16, 16}, {16, 3, 4, 4}, {16}}) > 1);
   CHECK(check("conv_transpose2d", "stride=[2,2]", {{1, 32, 4, 5}, {32, 16, 2, 2}, {16}}) > 1);
+  CHECK(check("conv_transpose2d", "groups=32 activation=\"relu\"", {{1, 32, 4, 5}, {32, 1, 3, 3}, {32}}) > 1);
   CHECK(check("linear", "", {{5, 64}, {128, 64}, {128}}) > 3);
   CHECK(check("linear", "activation=\"gelu\"", {{2, 3, 48}, {64, 48}, {64}, {2, 3, 64}}) > 1);
   CHECK(check("matmul", "transpose_b=true", {{2, 7, 16}, {2, 9, 16}}) > 0);

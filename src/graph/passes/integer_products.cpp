@@ -76,13 +76,14 @@ IntegerProduct integer_product(Rewriter& rewriter, size_t index) {
   return product;
 }
 
-Op op_of(const Rewriter& rewriter, const IntegerProduct& product) {
+Op op_of(const Rewriter& rewriter, const IntegerProduct& product, bool centred) {
   std::vector<TensorDesc> descs = rewriter.plain_descs(product.inputs());
   const size_t zero = product.scaled() ? 6 : 3;
   if (descs[1].dtype == DType::u8) {
     descs[1] = TensorDesc::dense(DType::s8, descs[1].shape);
     descs[zero] = TensorDesc::dense(DType::s8, descs[zero].present ? descs[zero].shape : Dims());
   }
+  if (centred) descs[zero] = TensorDesc();
   return make_op(schema_of(product.schema()), product.attributes, descs);
 }
 

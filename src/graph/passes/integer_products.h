@@ -34,7 +34,8 @@ struct IntegerProduct {
 };
 
 IntegerProduct integer_product(Rewriter& rewriter, size_t index);   // of a node that is one
-Op op_of(const Rewriter& rewriter, const IntegerProduct& product);  // with weights of s8
+// With weights of s8; centred: as if they had no zero points.
+Op op_of(const Rewriter& rewriter, const IntegerProduct& product, bool centred = false);
 
 // Makes weights s8: of u8, 128 is taken off weights and zero points, and constants take their zero points off where
 // they stay in range.  What it inserts stands before node `before`.

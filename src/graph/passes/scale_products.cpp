@@ -34,7 +34,8 @@ void scale_at(Rewriter& rewriter, size_t index, Context& context, Device& device
     if (product.scaled() || !same || rewriter.desc(factor).dtype != DType::f32 ||
         !is_by_channel(given, shape, axis_of_channels(product, shape.size())))
       continue;
-    const Op sums = op_of(rewriter, product);
+    const bool centred = !device.traits().gpu;  // zero points of weights are taken off next
+    const Op sums = op_of(rewriter, product, centred);
     const int64_t count = rewriter.desc(factor).elements();
     const std::string name = rewriter.node(size_t(made)).name;
     product.weight_scale = factor;
@@ -46,7 +47,7 @@ void scale_at(Rewriter& rewriter, size_t index, Context& context, Device& device
       product.weight_scale = rewriter.insert(index, "reshape", vector, {factor}, name + ".scale");
     }
     // Where nothing but a reference serves the device, the parts are as good.
-    if (!(cost_of(context, device, op_of(rewriter, product)) <
+    if (!(cost_of(context, device, op_of(rewriter, product, centred)) <
           cost_of(context, device, sums) + cost_of(context, device, rewriter.op(index))))
       return;
     return rewriter.rewrite(index, product.schema(), product.attributes, product.inputs(), name);

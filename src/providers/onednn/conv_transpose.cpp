@@ -7,6 +7,8 @@
 namespace pl::onednn {
 namespace {
 
+constexpr const char* kApart = "then_post_ops:";
+
 void list_conv_transpose(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &weight = op.in(1);
@@ -70,7 +72,7 @@ void list_conv_transpose(const Op& op, CandidateList& out) {
       };
       const Accumulating sum(op, apart ? nullptr : &lister, operand, create);
       return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weights.get(), applied, pd); }, all,
-                         apart ? "then_post_ops:" : "", true, weights.get());
+                         apart ? kApart : "", true, weights.get());
     };
     const auto ask_all = [&](bool apart, const_dnnl_memory_desc_t dst) {
       const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart, dst);
@@ -79,7 +81,9 @@ void list_conv_transpose(const Op& op, CandidateList& out) {
             apart, dst);
       return free.apart > 0;
     };
-    if (!ask_all(false, y.md.get())) continue;
+    // One that is wanted by name is not met, and so not counted, where it is asked with post-ops.
+    const bool wanted_apart = out.wanted && out.wanted->implementation().rfind(kApart, 0) == 0;
+    if (!ask_all(false, y.md.get()) && !wanted_apart) continue;
     const std::optional<Lister::Step> step = post_ops_apart(op, y, op.has(2) ? 2 : -1);
     lister.then(step, true);
     ask_all(true, step && step->between ? step->between.get() : y.md.get());

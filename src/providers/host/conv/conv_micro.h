@@ -74,12 +74,7 @@ struct Silu {
   // stays what it is there.
   static PL_ALWAYS Vec of(const Vec& v) {
     constexpr float kLog2 = -1.4426950408889634f, kRound = 12582912.0f;  // 1.5 * 2^23
-    const Vec low = at_least(v, all(-87.0f));
-#if PL_CONV_MASKS == 512
-    const Vec x = low;  // an exponent out of range does no harm
-#else
-    const Vec x = at_most(low, all(87.0f));
-#endif
+    const Vec low = at_least(v, all(-87.0f)), x = at_most(low, all(87.0f));
     const Vec shifted = x * kLog2 + kRound, n = shifted - kRound, f = x * kLog2 - n;
     Vec p = f * 1.3276471990e-03f + 9.6755413344e-03f;
     p = p * f + 5.5507132735e-02f;
