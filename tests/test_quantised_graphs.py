@@ -490,6 +490,28 @@ def test_signed_activations_become_unsigned() -> None:
         assert activations(expected) == ["s8"] * 6
 
 
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+@pytest.mark.parametrize("function", ["relu", "relu6", "silu"])
+def test_limits_behind_a_rounding_are_part_of_the_product(function: str, dtype: str) -> None:
+    """As quantisers with symmetric scales write them: the product is rounded, limited, and rounded again."""
+    zero = np.dtype({"u8": "uint8", "s8": "int8"}[dtype]).type(0 if dtype == "s8" else 100)
+    first, second = (np.float32(2.0**-5), zero), (np.float32(0.021), zero)
+    x, w = draw(1, 16, 6, 6), weights(16, 16, 3, 3)
+
+    def plan(without: str | None) -> pl.Plan:
+        b = Builder()
+        sums = b.g.conv2d(b.given(x, (np.float32(2.0**-6), np.uint8(100))), b.weight(w, np.float32(2.0**-9)), padding=1)
+        y = getattr(b.g, function)(b.back(b.quantised(sums, first), first))
+        return b.plan(b.quantised(y, second), without=without)
+
+    made, expected = plan(None), plan("fuse_addend")
+    off = np.asarray(made.run(x)[0], "i4") - np.asarray(expected.run(x)[0], "i4")
+    assert np.abs(off).max() <= 1 and np.count_nonzero(off) < off.size // 500  # 1 / scale is rounded
+    if serves_integers():
+        assert ops_in(expected) == ["qlinear_conv", "pointwise"]
+        assert ops_in(made) == (["qlinear_conv", "pointwise"] if function == "silu" else ["qlinear_conv"])
+
+
 def test_elements_move_as_integers() -> None:
     """Maximum pools, concats and views of quantised tensors; one of them to another scale."""
     a, c = draw(1, 16, 8, 8), draw(1, 8, 8, 8)
