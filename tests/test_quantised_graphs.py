@@ -484,7 +484,7 @@ def test_signed_activations_become_unsigned() -> None:
             run.run(x)
         return [event["inputs"][0].split()[0] for event in profile.events if event["op"] == "qlinear_conv"]
 
-    if serves_integers():
+    if serves_integers("onednn"):
         # What has no zero point and may be below zero stays as it is.
         assert activations(made) == ["u8", "u8", "s8", "u8", "u8", "u8"]
         assert activations(expected) == ["s8"] * 6
@@ -506,8 +506,8 @@ def test_limits_behind_a_rounding_are_part_of_the_product(function: str, dtype: 
 
     made, expected = plan(None), plan("fuse_addend")
     off = np.asarray(made.run(x)[0], "i4") - np.asarray(expected.run(x)[0], "i4")
-    assert np.abs(off).max() <= 1 and np.count_nonzero(off) < off.size // 500  # 1 / scale is rounded
-    if serves_integers():
+    assert np.abs(off).max() <= 1 and np.count_nonzero(off) < off.size // 100  # 1 / scale is rounded
+    if serves_integers("onednn"):
         assert ops_in(expected) == ["qlinear_conv", "pointwise"]
         assert ops_in(made) == (["qlinear_conv", "pointwise"] if function == "silu" else ["qlinear_conv"])
 

@@ -58,6 +58,7 @@ __all__ = [
     "unit_of",
     "winograd_bound",
     "winograd_deviation",
+    "winograd_weights_bound",
 ]
 
 Array = NDArray[Any]
@@ -95,22 +96,25 @@ def sum_bound(terms: float, total: Array, squares: Array, unit: float = UNIT, tf
     return bound
 
 
-def _winograd_gain() -> float:
-    """The largest k of an output of the tile."""
+def _winograd_gains() -> tuple[float, float]:
+    """The largest k of an output of the tile, and of a tap of the filter's gradient by one output."""
     window = _OUTPUTS + _TAPS - 1
     terms = np.zeros((_OUTPUTS, window))
+    of_weights = np.zeros((_OUTPUTS, _TAPS, window))
+    powers = 2.0 * np.arange(_OUTPUTS)
     for p, point in enumerate(_POINTS):
         others = [other for other in _POINTS if other != point]
         # The row of B^T: coefficients of the product of (t - q) over the other points q; of G: powers over its value.
         b = np.poly(others)
         g = point ** np.arange(_TAPS) / np.prod([point - other for other in others])
-        terms[:, p] = point ** (2.0 * np.arange(_OUTPUTS)) * (g @ g) * (b @ b)
+        terms[:, p] = point**powers * (g @ g) * (b @ b)
+        of_weights[:, :, p] = np.outer(point**powers, g * g) * (b @ b)
     last = np.poly(_POINTS)
-    terms[-1, -1] = last @ last
-    return float(terms.sum(1).max())
+    terms[-1, -1] = of_weights[-1, -1, -1] = last @ last
+    return float(terms.sum(1).max()), float(of_weights.sum(2).max())
 
 
-_GAIN = _winograd_gain()
+_GAIN, _GAIN_OF_WEIGHTS = _winograd_gains()
 
 
 def winograd_deviation(channels: float, squares: float, unit: float = UNIT) -> float:
@@ -121,6 +125,14 @@ def winograd_deviation(channels: float, squares: float, unit: float = UNIT) -> f
 def winograd_bound(channels: float, squares: Array, unit: float = UNIT) -> float:
     """How far a result may be off that Winograd's algorithm makes."""
     return LOOP * SPREAD * winograd_deviation(channels, float(np.mean(squares)), unit) if squares.size else 0.0
+
+
+def winograd_weights_bound(tiles: float, squares: Array, unit: float = UNIT) -> float:
+    """The same of a gradient by weights, a sum over tiles. Some have few outputs: the worst alone counts."""
+    if not squares.size:
+        return 0.0
+    variance = float(np.mean(squares)) * (tiles / 2 + 2 * _TRANSFORM) / 6
+    return LOOP * SPREAD * _GAIN_OF_WEIGHTS * unit * float(np.sqrt(variance))
 
 
 def unit_of(matrix_units: bool) -> float:

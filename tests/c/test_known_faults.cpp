@@ -215,7 +215,7 @@ void check_zero_point(Fixture& f, const Dims& x_shape, const Dims& w_shape, int6
 }
 
 // Two that ended the process, and two that were wrong.
-void check_amx_wide_padding() {
+void check_amx_padding() {
   Fixture f;
   for (int64_t size : {3, 9}) check_zero_point(f, {1, 320, size, 3}, {128, 320, 7, 4}, 6, 2, 1);
   check_zero_point(f, {1, 32, 7, 7}, {64, 32, 5, 5}, 4, 4, 2);
@@ -231,6 +231,21 @@ void check_idle_zero_point() {
 void check_far_edge_zero_point() {
   Fixture f;
   check_zero_point(f, {1, 16, 6, 6}, {64, 16, 1, 9}, 0, 4, 1);
+}
+
+// By name, as few processors have AMX.
+void check_few_channels_amx() {
+  const auto fault_of_weights = [](int64_t channels, const char* implementation) {
+    const Op op =
+        make_op(*find_schema("conv2d_backward_weights"), Attributes::parse("kernel_size=3 padding=1"),
+                {TensorDesc::dense(DType::bf16, {1, channels, 6, 6}), TensorDesc::dense(DType::bf16, {1, 8, 6, 6})});
+    const KnownFault* fault = onednn::fault_of(op, implementation, false);
+    return std::string(fault ? fault->id : "");
+  };
+  CHECK(fault_of_weights(4, "brgconv_bwd_w:avx512_core_amx") == "onednn-few-channels-amx");
+  CHECK(fault_of_weights(4, "jit:avx512_core_amx").empty());
+  CHECK(fault_of_weights(63, "jit:avx512_core_amx") == "onednn-odd-channels-bf16");
+  CHECK(fault_of_weights(64, "brgconv_bwd_w:avx512_core_amx").empty());
 }
 
 // Threads have to meet for a wrong result, so by name.
@@ -523,7 +538,7 @@ TEST("all") {
        [] { check_odd_channels(), check_odd_channels_forward(), check_odd_channels_of_a_line(); }},
       {"onednn-gemm-zero-point", check_gemm_zero_point},
       {"onednn-logarithm", check_logarithm},
-      {"onednn-amx-wide-padding", check_amx_wide_padding},
+      {"onednn-amx-padding", check_amx_padding},
       {"onednn-padded-zero-point", check_padded_zero_point},
       {"onednn-idle-zero-point", check_idle_zero_point},
       {"onednn-product-zero-point", check_product_zero_point},
@@ -531,6 +546,7 @@ TEST("all") {
       {"onednn-few-channels-apart", check_few_channels_apart},
       {"onednn-far-edge-zero-point", check_far_edge_zero_point},
       {"onednn-shared-tails-int8", check_shared_tails},
+      {"onednn-few-channels-amx", check_few_channels_amx},
       {"onednn-softplus", check_softplus},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},

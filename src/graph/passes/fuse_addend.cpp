@@ -1,5 +1,5 @@
-// fuse_addend: the sum of a quantised product and another quantised tensor, or what ReLU leaves of a quantised product, is
-// a part of the product.
+// fuse_addend: the sum of a quantised product and another quantised tensor, or what ReLU leaves of a quantised product,
+// is a part of the product.
 #include <algorithm>
 
 #include "graph/named_ops.h"

@@ -9,7 +9,7 @@
 namespace pl::onednn {
 
 extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogarithm, kNanBecomesNumber, kPrimitiveCache,
-    kTooOld, kPaddedZeroPoint, kAmxWidePadding;
+    kTooOld, kPaddedZeroPoint, kAmxPadding;
 
 // Whether the library that is loaded has the fault.
 bool has(const KnownFault& fault);
