@@ -119,6 +119,8 @@ void check_strided_post_ops() {
   CHECK(!onednn::fault_of(op_of("stride=2", {4, 4}), strided, false));
   CHECK((onednn::fault_of(op_of("stride=2", {2, 4}), strided, true) != nullptr) == here);
   CHECK(!onednn::fault_of(op_of("stride=2", {1, 4}), strided, true));
+  CHECK(!onednn::fault_of(op_of("stride=2", {2, 2}), strided, true));
+  CHECK((onednn::fault_of(op_of("stride=[2,1]", {2, 2}), strided, true) != nullptr) == here);
   CHECK(!onednn::fault_of(op_of("stride=2 dilation=2", {4, 4}), strided, true));
   CHECK(!onednn::fault_of(op_of("stride=[1,2]", {4, 4}), strided, true));
   CHECK(!onednn::fault_of(op_of("stride=2", {4, 4}), "conv:any+brgconv_strided:avx512_core", true));
