@@ -38,6 +38,8 @@ distribution). A result passes within `LOOP * SPREAD` times it: 4 times what the
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,22 +119,22 @@ def _winograd_gains() -> tuple[float, float]:
 _GAIN, _GAIN_OF_WEIGHTS = _winograd_gains()
 
 
-def winograd_deviation(channels: float, squares: float, unit: float = UNIT) -> float:
-    """The standard deviation of the error of Winograd's algorithm; squares: the mean over results of S2."""
-    return _GAIN / _TAPS * unit * float(np.sqrt(squares * (channels / 2 + 2 * _TRANSFORM) / 6))
+def winograd_deviation(terms: float, squares: float, unit: float = UNIT, gain: float = _GAIN / _TAPS) -> float:
+    """The standard deviation of the error of Winograd's algorithm; terms: of the sums in between, channels, or tiles
+    of a gradient by weights; squares: the mean over results of S2."""
+    return gain * unit * float(np.sqrt(squares * (terms / 2 + 2 * _TRANSFORM) / 6))
 
 
-def winograd_bound(channels: float, squares: Array, unit: float = UNIT) -> float:
+def winograd_bound(terms: float, squares: Array, unit: float = UNIT, gain: float = _GAIN / _TAPS) -> float:
     """How far a result may be off that Winograd's algorithm makes."""
-    return LOOP * SPREAD * winograd_deviation(channels, float(np.mean(squares)), unit) if squares.size else 0.0
+    return LOOP * SPREAD * winograd_deviation(terms, float(np.mean(squares)), unit, gain) if squares.size else 0.0
 
 
-def winograd_weights_bound(tiles: float, squares: Array, unit: float = UNIT) -> float:
-    """The same of a gradient by weights, a sum over tiles. Some have few outputs: the worst alone counts."""
-    if not squares.size:
-        return 0.0
-    variance = float(np.mean(squares)) * (tiles / 2 + 2 * _TRANSFORM) / 6
-    return LOOP * SPREAD * _GAIN_OF_WEIGHTS * unit * float(np.sqrt(variance))
+def winograd_weights_bound(images: int, sizes: Sequence[int], squares: Array, unit: float = UNIT) -> float:
+    """The same of a gradient by weights, a sum over tiles of outputs of these sizes. Some tiles have few: the worst
+    output alone counts."""
+    tiles = images * math.prod(-(-size // _OUTPUTS) for size in sizes)
+    return winograd_bound(tiles, squares, unit, _GAIN_OF_WEIGHTS)
 
 
 def unit_of(matrix_units: bool) -> float:

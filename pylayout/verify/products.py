@@ -154,9 +154,6 @@ class Convolution(_Products):
         self.shape = (x.shape[0], channels, *self.positions)
         self.finish()
 
-    def algorithm(self, implementation: str) -> str:
-        return "winograd" if "winograd" in implementation else ""
-
     def own_bound(self, algorithm: str, squares: Array) -> float:
         return winograd_bound(self.weight.shape[1], squares, self.accuracy.unit) if algorithm else 0.0
 

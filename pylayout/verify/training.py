@@ -48,12 +48,8 @@ class ConvolutionWeights(Full):
             total[every + offset] = (g @ part).reshape(oc, -1)
             squares[every + offset] = (g * g @ (part * part)).reshape(oc, -1)
         terms = g.shape[2]
-        tiles = n * int(np.prod([-(-size // 4) for size in output]))
-        self._winograd = winograd_weights_bound(tiles, squares, self.accuracy.unit)
+        self._winograd = winograd_weights_bound(n, output, squares, self.accuracy.unit)
         return total, sum_bound(terms, total, squares, self.accuracy.unit, self.accuracy.tf32), self.dtype
-
-    def algorithm(self, implementation: str) -> str:
-        return "winograd" if "winograd" in implementation else ""
 
     def expected_by(self, algorithm: str, output: int, where: Array) -> tuple[Array, Array]:
         values, bound = self.expected(output, where)

@@ -8,7 +8,6 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "graph/passes/quantization.h"
-#include "ops/normalization.h"
 
 namespace pl::passes {
 namespace {
@@ -19,24 +18,6 @@ PostOps rounding_steps(Rewriter& rewriter, const Quantization& by, DType dtype) 
   const double low = (dtype == DType::u8 ? 0 : -128) - zero;
   return {PostOp::scale(1 / scale), PostOp::function("round"), PostOp::function("clip", {low, low + 255}),
           PostOp::scale(scale)};
-}
-
-// What is quantised: functions, the last one behind, of what the node `made` makes for them alone.
-struct Functions {
-  PostOps list;
-  int made = -1;
-};
-
-Functions functions_before(Rewriter& rewriter, ValueId y) {
-  Functions found;
-  found.made = rewriter.sole_maker(y);
-  for (; found.made >= 0 && applies_function(rewriter.node(size_t(found.made))) &&
-         !rewriter.has_post_ops(size_t(found.made));
-       found.made = rewriter.sole_maker(y)) {
-    found.list.insert(found.list.begin(), function_of(rewriter.op(size_t(found.made))));
-    y = rewriter.input(rewriter.node(size_t(found.made)), 0);
-  }
-  return found;
 }
 
 // A product of integers whose result, rounded to 8 bits, is read once, by a dequantize_linear with its own parameters.
@@ -102,7 +83,7 @@ void fuse_sum_at(Rewriter& rewriter, size_t index, const Functions& functions, C
 
 // quantize(functions(dequantize(product))), the functions of ReLU's kind: of others a table of 256 results costs less.
 void fuse_limits_at(Rewriter& rewriter, size_t index, const Functions& functions, Context& context, Device& device) {
-  const auto limits = [](const PostOp& function) { return Limits::of(function).has_value(); };
+  const auto limits = [](const PostOp& function) { return range_of(function).has_value(); };
   if (functions.list.empty() || !std::all_of(functions.list.begin(), functions.list.end(), limits)) return;
   const auto rounded = rounded_product(rewriter, functions.made);
   if (rounded) extend(rewriter, index, *rounded, {functions.list}, rounded->product, context, device);
@@ -125,8 +106,7 @@ Pass fuse_addend(Device* device) {
       "fuse_addend",
       "Makes the sum of a product of integers of 8 bits and another quantised tensor, with the functions behind it, or "
       "a ReLU or clip behind the product alone, post-ops of the product, where the device has a kernel that costs "
-      "less. "
-      " Each rounding to 8 bits is made.",
+      "less.  Each rounding to 8 bits is made.",
       [device](Graph& graph, Context& context) {
         if (!device) return 0;
         return sweep(graph, [&](Rewriter& rewriter, size_t index) { fuse_at(rewriter, index, context, *device); });

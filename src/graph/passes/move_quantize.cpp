@@ -10,10 +10,6 @@
 namespace pl::passes {
 namespace {
 
-// Whether each element of the result is one of the elements of the inputs, and the same one of other numbers in the
-// same order.
-bool keeps_elements(const Schema& schema) { return schema.view || schema.joins || schema.padding == Padding::lowest; }
-
 // The node that moves the elements of a value, for one reader alone; -1: none.
 int mover_of(Rewriter& rewriter, ValueId id) {
   const int before = rewriter.sole_maker(id);

@@ -67,6 +67,18 @@ int sole_maker(const Rewriter& rewriter, ValueId id, std::string_view function) 
 }
 int sole_maker(const Rewriter& rewriter, ValueId id, Is is) { return maker_of_one_use(rewriter, id, is); }
 
+Functions functions_before(Rewriter& rewriter, ValueId id) {
+  Functions found;
+  found.made = rewriter.sole_maker(id);
+  for (; found.made >= 0 && applies_function(rewriter.node(size_t(found.made))) &&
+         !rewriter.has_post_ops(size_t(found.made));
+       found.made = rewriter.sole_maker(id)) {
+    found.list.insert(found.list.begin(), function_of(rewriter.op(size_t(found.made))));
+    id = rewriter.input(rewriter.node(size_t(found.made)), 0);
+  }
+  return found;
+}
+
 std::optional<std::pair<double, double>> range_of(const PostOp& function) {
   const auto limits = Limits::of(function);
   return limits ? std::optional(std::make_pair(limits->low, limits->high)) : std::nullopt;

@@ -48,6 +48,14 @@ int sole_maker(const Rewriter& rewriter, ValueId id, Operation operation);
 int sole_maker(const Rewriter& rewriter, ValueId id, std::string_view function);
 int sole_maker(const Rewriter& rewriter, ValueId id, Is is);
 
+// Functions of one argument that a value is made by, the last one behind, and the node `made` before them, whose result
+// nothing else reads; -1: none.
+struct Functions {
+  PostOps list;
+  int made = -1;
+};
+Functions functions_before(Rewriter& rewriter, ValueId id);
+
 // The range that a function limits its argument to, if it does only that.
 std::optional<std::pair<double, double>> range_of(const PostOp& function);
 

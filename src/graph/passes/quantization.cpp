@@ -4,6 +4,8 @@
 
 namespace pl::passes {
 
+bool keeps_elements(const Schema& schema) { return schema.view || schema.joins || schema.padding == Padding::lowest; }
+
 bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::s8; }
 
 std::optional<Quantization> quantization_of(Rewriter& rewriter, const Node& node) {

@@ -24,6 +24,9 @@ struct Quantized {
 std::optional<Quantization> quantization_of(Rewriter& rewriter, const Node& node);
 // What a value of f32 is made of, if that is an integer tensor of 8 bits.
 std::optional<Quantized> quantized(Rewriter& rewriter, ValueId id);
+// Whether each element of the result is one of the elements of the inputs, and the same one of other numbers in the
+// same order.
+bool keeps_elements(const Schema& schema);
 bool is_byte(DType dtype);  // an integer of 8 bits
 bool are_equal(const Rewriter& rewriter, const Quantization& a, const Quantization& b);
 

@@ -47,13 +47,7 @@ std::optional<Chain> chain_of(Rewriter& rewriter, int made) {
 
 // What stands before a quantize_linear.
 std::optional<Chain> chain_before(Rewriter& rewriter, ValueId y) {
-  PostOps functions;
-  int made = rewriter.sole_maker(y);
-  for (; made >= 0 && applies_function(rewriter.node(size_t(made))) && !rewriter.has_post_ops(size_t(made));
-       made = rewriter.sole_maker(y)) {
-    functions.insert(functions.begin(), function_of(rewriter.op(size_t(made))));
-    y = rewriter.input(rewriter.node(size_t(made)), 0);
-  }
+  auto [functions, made] = functions_before(rewriter, y);
   ValueId added = kNoValue;
   if (made >= 0 && is_bare(rewriter, size_t(made), Operation::sum)) {
     const Node& sum = rewriter.node(size_t(made));

@@ -11,8 +11,6 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 #include "graph/passes/quantization.h"
-#include "ops/normalization.h"
-#include "ops/rules.h"
 
 namespace pl::passes {
 namespace {
@@ -99,9 +97,9 @@ class Signed {
       return kNoValue;
     const auto quantizes = [&](const Reader& reader) { return is_quantize(rewriter_.node(reader.node)); };
     if (!std::all_of(readers_[x].begin(), readers_[x].end(), quantizes)) return kNoValue;  // so that the function goes
-    const auto limits = Limits::of(function_of(rewriter_.op(size_t(maker))));
-    if (!limits || limits->low < 0 || limits->low > kLargest * scale) return kNoValue;
-    const StepCall clip = call_of(PostOp::function("clip", {limits->low, std::min(limits->high, kLargest * scale)}));
+    const auto range = range_of(function_of(rewriter_.op(size_t(maker))));
+    if (!range || range->first < 0 || range->first > kLargest * scale) return kNoValue;
+    const StepCall clip = call_of(PostOp::function("clip", {range->first, std::min(range->second, kLargest * scale)}));
     return rewriter_.insert(index, clip.op, clip.attributes, {rewriter_.input(rewriter_.node(size_t(maker)), 0)},
                             quantizer.name + ".bounded");
   }
@@ -112,9 +110,9 @@ class Signed {
     if (it != bounded_.end()) return it->second == scale;
     const int maker = rewriter_.maker(id);
     if (maker < 0) return false;
-    const Schema& schema = *rewriter_.node(size_t(maker)).schema;
-    if (!schema.view && !schema.joins && schema.padding != Padding::lowest) return false;
-    const std::vector<ValueId> inputs = rewriter_.inputs(rewriter_.node(size_t(maker)));
+    const Node& mover = rewriter_.node(size_t(maker));
+    if (!keeps_elements(*mover.schema)) return false;
+    const std::vector<ValueId> inputs = rewriter_.inputs(mover);
     return std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) { return moves_bounded(input, scale); });
   }
 

@@ -419,7 +419,10 @@ PrimitiveDesc Lister::accumulating_with(const_dnnl_memory_desc_t weights, const_
 
 namespace {
 
-size_t to_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+size_t to_line(size_t bytes) {
+  constexpr size_t kLine = 64;
+  return (bytes + kLine - 1) / kLine * kLine;
+}
 
 // Of the workspace, that hold the result which a step takes.
 size_t bytes_between(const Lister::Step& step) {

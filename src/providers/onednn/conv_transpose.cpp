@@ -57,7 +57,9 @@ void list_conv_transpose(const Op& op, CandidateList& out) {
     }
     bindings.insert(bindings.end(), operands->begin(), operands->end());
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
-    const auto ask = [&](const MemoryDesc& weights, const Binding& binding, bool apart, const_dnnl_memory_desc_t dst) {
+    // apart: what then applies bias and post-ops.
+    const auto ask = [&](const MemoryDesc& weights, const Binding& binding, const Lister::Step* apart) {
+      const const_dnnl_memory_desc_t dst = apart && apart->between ? apart->between.get() : y.md.get();
       auto all = bindings;
       if (apart) all.resize(2);  // without the bias and operands
       all.push_back(binding);
@@ -74,19 +76,20 @@ void list_conv_transpose(const Op& op, CandidateList& out) {
       return lister.walk([&](dnnl_primitive_desc_t* pd) { return create(weights.get(), applied, pd); }, all,
                          apart ? kApart : "", true, weights.get());
     };
-    const auto ask_all = [&](bool apart, const_dnnl_memory_desc_t dst) {
-      const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart, dst);
+    const auto ask_all = [&](const Lister::Step* apart) {
+      const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart);
       if (free.unnameable)
         ask(strided_md(type, sizes, strides), input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(weight.dtype, weight.shape)),
-            apart, dst);
+            apart);
       return free.apart > 0;
     };
     // One that is wanted by name is not met, and so not counted, where it is asked with post-ops.
     const bool wanted_apart = out.wanted && out.wanted->implementation().rfind(kApart, 0) == 0;
-    if (!ask_all(false, y.md.get()) && !wanted_apart) continue;
+    if (!ask_all(nullptr) && !wanted_apart) continue;
     const std::optional<Lister::Step> step = post_ops_apart(op, y, op.has(2) ? 2 : -1);
+    if (!step) continue;
     lister.then(step, true);
-    ask_all(true, step && step->between ? step->between.get() : y.md.get());
+    ask_all(&*step);
     lister.then(std::nullopt);
   }
   lister.finish();

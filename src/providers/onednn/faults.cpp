@@ -35,15 +35,13 @@ const KnownFault kOddChannels{
     "",
     "",
     "a convolution of bf16, transposed or not, with an odd number of input channels, by brgconv: in three dimensions "
-    "any, in one and two avx512_core_bf16; in three dimensions also by jit:avx512_core_amx, as the gradient by weights "
-    "is "
-    "in all",
+    "any, in one and two avx512_core_bf16; in three dimensions also by jit:avx512_core_amx, as the gradient by "
+    "weights is in all",
     "results are NaN where what lies behind the input is none or infinite",
-    "oneDNN 3.2 on Sapphire Rapids, in channels last: conv_transpose3d of 255 to 595 channels, kernels 4 and 7; conv3d "
-    "of 533, kernel 4; conv1d, conv_transpose1d, conv2d of 1023 and 2047, kernels 4 and 7; f32, f16, 1x1 kernels and "
-    "avx512_core_amx were right in one and two dimensions; by AMX conv_transpose3d of 513, conv2d_backward_weights of "
-    "63 "
-    "and 2047",
+    "oneDNN 3.2 on Sapphire Rapids, in channels last: conv_transpose3d of 255 to 595 channels, kernels 4 and 7; "
+    "conv3d of 533, kernel 4; conv1d, conv_transpose1d, conv2d of 1023 and 2047, kernels 4 and 7; f32, f16, 1x1 "
+    "kernels and avx512_core_amx were right in one and two dimensions; by AMX conv_transpose3d of 513, "
+    "conv2d_backward_weights of 63 and 2047",
     "the implementation is not used",
 };
 
@@ -81,11 +79,9 @@ const KnownFault kAmxPadding{
     "an int8 convolution by jit:avx512_core_amx with a zero point of x and padding",
     "the process ends by a segmentation fault, results are wrong, or others are written behind them",
     "oneDNN 3.2 on Sapphire Rapids: qlinear_conv in two and three dimensions, 320 channels to 128, kernel 7 high, "
-    "padding 6: at 3 rows the fault, at 9 wrong results; no zero point was right; conv_integer of 32 channels, kernels "
-    "5 "
-    "and 7, dilation 2 and 3: the fault with 7 x 7 pixels, wrong results with 9 x 29; 320 channels, 13 x 62 pixels, "
-    "kernel "
-    "2, padding 1 x 0, and 1152, 55 x 40, kernel 3: a byte behind the result",
+    "padding 6: at 3 rows the fault, at 9 wrong results; no zero point was right; conv_integer of 32 channels, "
+    "kernels 5 and 7, dilation 2 and 3: the fault with 7 x 7 pixels, wrong results with 9 x 29; 320 channels, 13 x "
+    "62 pixels, kernel 2, padding 1 x 0, and 1152, 55 x 40, kernel 3: a byte behind the result",
     "the implementation is not used",
 };
 
@@ -107,8 +103,7 @@ const KnownFault kFarEdgeZeroPoint{
     "",
     "",
     "an int8 convolution by brgconv with a zero point of x, a kernel of five elements or more along the width, and "
-    "four "
-    "or more of padding there",
+    "four or more of padding there",
     "results in some columns are wrong where the result is some 6 to 16 wide",
     "oneDNN 3.2 on Ice Lake and Sapphire Rapids: conv_integer by avx512_core_vnni, 12 x 7 pixels, 96 channels to 64, "
     "kernel 7, padding 5 at the right; 6 pixels, kernel 9, padding 4; 6 pixels, kernel 5, dilation 2, padding 4; with "
@@ -124,8 +119,7 @@ const KnownFault kSharedTails{
     "",
     "",
     "an int8 convolution by jit_uni_int8_1x1 with a stride and several threads, whose input channels are no multiple "
-    "of "
-    "16",
+    "of 16",
     "threads change what others read: now and then some results are wrong",
     "oneDNN 3.2 on Sapphire Rapids, four threads, avx2_vnni: two of 8,000 checks of qlinear_conv, 72 channels to 102, "
     "stride 2, and 2 to 65, stride 3; none of 35,000 with one thread",
@@ -229,8 +223,7 @@ const KnownFault kPrimitiveCache{
     "two primitives of one op in one process, by two implementations or with strides that differ in dimensions of size "
     "1",
     "the cache takes one for the other: an inner product as gemm came back as brgemm, which reads its weights in "
-    "another "
-    "layout, and a primitive needed another scratchpad than its description said",
+    "another layout, and a primitive needed another scratchpad than its description said",
     "oneDNN 3.2",
     "each primitive's description is compared with the one asked for, and made again without the cache where they "
     "differ",
@@ -263,6 +256,17 @@ static const LibraryRegistration library("oneDNN", [] { return std::vector<std::
 bool has(const KnownFault& fault) {
   static const std::string version = library_version();
   return fault.concerns(version);
+}
+
+static bool has_stride(const Op& op) {
+  const auto& stride = op.attributes[attr::stride];
+  return std::any_of(stride.begin(), stride.end(), [](int64_t step) { return step != 1; });
+}
+
+static bool has_padding(const Op& op) {
+  if (!op.attributes.has(attr::padding)) return false;
+  const auto& padding = op.attributes[attr::padding];
+  return std::any_of(padding.begin(), padding.end(), [](int64_t size) { return size != 0; });
 }
 
 // Whether some tap of the kernel of a convolution with the result y meets no input, wherever the window lies.
@@ -304,19 +308,15 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
   if (kind == "conv_backward_weights" && op.in(0).dtype != DType::f32 && has(kTapsOnPadding) &&
       has_idle_taps(op, op.in(1), op.attributes[attr::kernel_size]))
     return &kTapsOnPadding;
-  if (kind == "conv_backward_weights" && is_by("1x1:avx512_core") && op.in(0).shape[1] < 16 && has(kFewChannelsApart)) {
-    const auto& stride = op.attributes[attr::stride];
-    if (std::any_of(stride.begin(), stride.end(), [](int64_t step) { return step != 1; })) return &kFewChannelsApart;
-  }
+  if (kind == "conv_backward_weights" && is_by("1x1:avx512_core") && op.in(0).shape[1] < 16 && has_stride(op) &&
+      has(kFewChannelsApart))
+    return &kFewChannelsApart;
   const PostOps& steps = post_ops_of(op);
   const auto is_softplus = [](const PostOp& step) { return step.name == "softplus"; };
   if (kind == "binary" && std::any_of(steps.begin(), steps.end(), is_softplus) && has(kSoftplus)) return &kSoftplus;
   const int zero_point = op.schema->input_index("x_zero_point");
-  if (is_by("brgconv:avx2_vnni") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::padding) &&
-      has(kPaddedZeroPoint)) {
-    const auto& padding = op.attributes[attr::padding];
-    if (std::any_of(padding.begin(), padding.end(), [](int64_t size) { return size != 0; })) return &kPaddedZeroPoint;
-  }
+  if (is_by("brgconv:avx2_vnni") && zero_point >= 0 && op.has(zero_point) && has_padding(op) && has(kPaddedZeroPoint))
+    return &kPaddedZeroPoint;
   if (kind == "quantized_conv" && is_by("brgconv") && zero_point >= 0 && op.has(zero_point)) {
     std::vector<int64_t> kernel = op.in(op.schema->input_index("weight")).shape.vector();
     kernel.erase(kernel.begin(), kernel.begin() + 2);
@@ -326,19 +326,15 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
     if (kernel[width] >= 5 && std::max(padding[width], padding.back()) >= 4 && has(kFarEdgeZeroPoint))
       return &kFarEdgeZeroPoint;
   }
-  if (kind == "quantized_conv" && is_by("jit_uni_int8_1x1") && op.in(0).shape[1] % 16 != 0 && has(kSharedTails)) {
-    const auto& stride = op.attributes[attr::stride];
-    if (std::any_of(stride.begin(), stride.end(), [](int64_t step) { return step != 1; })) return &kSharedTails;
-  }
+  if (kind == "quantized_conv" && is_by("jit_uni_int8_1x1") && op.in(0).shape[1] % 16 != 0 && has_stride(op) &&
+      has(kSharedTails))
+    return &kSharedTails;
   const int of_a = op.schema->input_index("a_zero_point"), of_b = op.schema->input_index("b_zero_point");
   if (kind == "quantized_matmul" && is_by("brg:avx2_vnni") && has(kProductZeroPoint) &&
       ((of_a >= 0 && op.has(of_a)) || (of_b >= 0 && op.has(of_b))))
     return &kProductZeroPoint;
-  if (is_by("jit:avx512_core_amx") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::padding) &&
-      has(kAmxPadding)) {
-    const auto& padding = op.attributes[attr::padding];
-    if (std::any_of(padding.begin(), padding.end(), [](int64_t size) { return size != 0; })) return &kAmxPadding;
-  }
+  if (is_by("jit:avx512_core_amx") && zero_point >= 0 && op.has(zero_point) && has_padding(op) && has(kAmxPadding))
+    return &kAmxPadding;
   if (is_by("gemm_s8u8s32") && zero_point >= 0 && op.has(zero_point) && op.attributes.has(attr::groups) &&
       op.out().shape[1] / op.attributes[attr::groups] % 16 != 0 && has(kGemmZeroPoint))
     return &kGemmZeroPoint;
@@ -347,12 +343,12 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
       has(kStridedPostOps)) {
     const auto &stride = op.attributes[attr::stride], &dilation = op.attributes[attr::dilation];
     const Dims& shape = op.in(1).shape;
-    // U-Nets' kernel: two rows of one tap each are never taken one at a time.
-    if (shape.size() == 4 && shape[2] == 2 && shape[3] == 2 && stride[0] == 2 && stride[1] == 2 && dilation[0] == 1)
-      return nullptr;
-    for (size_t i = 0; i + 1 < stride.size(); ++i) {                       // not along the width
+    // U-Nets' kernel: two rows of one tap each were never taken one at a time.
+    const bool of_u_nets =
+        shape.size() == 4 && shape[2] == 2 && shape[3] == 2 && stride[0] == 2 && stride[1] == 2 && dilation[0] == 1;
+    for (size_t i = 0; i + 1 < stride.size() && !of_u_nets; ++i) {         // not along the width
       const int64_t every = stride[i] / std::gcd(stride[i], dilation[i]);  // taps between two that meet an input
-      if (every > 1 && op.in(1).shape[2 + int(i)] > 1) return &kStridedPostOps;
+      if (every > 1 && shape[2 + int(i)] > 1) return &kStridedPostOps;
     }
   }
   return nullptr;
