@@ -19,9 +19,9 @@ On a busy machine `--clock processor --threads 1` times what the process's one t
     OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 python -m bench.training vgg16 vit_b_16 --threads 1 --clock processor
 
 On a GPU, that CUDA and OpenCL both reach, they are eager PyTorch in NCHW and channels last, the whole step in a CUDA
-graph, and torch.compile of the network; images and targets lie on the device, and a time is until the device is done.
-A turn there is of twelve steps, the first four of which do not count: in them CUDA's context and OpenCL's change
-places. Without CUDA, or with --no-peers, pylayout alone is timed.
+graph, and torch.compile of the network, the last two in half precision channels last; images and targets lie on the
+device, and a time is until the device is done. A turn there is of twelve steps, the first four of which do not count:
+in them CUDA's context and OpenCL's change places. Without CUDA, or with --no-peers, pylayout alone is timed.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ def on_processor(
     return engines
 
 
-def compiled_on_gpu(torch: Any, precision: Precision, module: Any, x: Any, t: Any, optimizer: str) -> Callable[[], Any]:
-    """A step under torch.compile, in half precision channels last, which PyTorch advises for tensor cores."""
+def as_advised(torch: Any, math: str, module: Any, x: Any) -> tuple[Any, Any]:
+    """A copy on the GPU and its images, in half precision channels last, which PyTorch advises for tensor cores."""
     own = copy.deepcopy(module).cuda()
-    if precision.math == "fp16":
+    if math in ("fp16", "bf16"):
         own, x = own.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-    return torch_step(precision, own, x, t, optimizer_of(torch, own, optimizer, True), torch.compile(own))
+    return own, x
 
 
 def on_gpu(
@@ -136,8 +136,10 @@ def on_gpu(
         torch_step(precision(), last, x_last, t, optimizer_of(torch, last, optimizer, True))
     )
     if with_compiled:
-        engines["torch:compiled"] = waited(compiled_on_gpu(torch, precision(), module, x, t, optimizer))
-    captured = copy.deepcopy(module).cuda()
+        own, x_own = as_advised(torch, math, module, x)
+        update = optimizer_of(torch, own, optimizer, True)
+        engines["torch:compiled"] = waited(torch_step(precision(), own, x_own, t, update, torch.compile(own)))
+    captured, x = as_advised(torch, math, module, x)
     update = optimizer_of(torch, captured, optimizer, True, True)
     captured_precision = precision()
     step = torch_step(captured_precision, captured, x, t, update)

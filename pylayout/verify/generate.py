@@ -21,6 +21,8 @@ _FEW = (1, 2, 3, 4, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 47, 48, 49, 63,
 _MANY = (160, 192, 240, 255, 256, 257, 272, 288, 320, 336, 383, 384, 400, 448, 480, 511, 512, 513, 528, 576, 640, 672)
 _MOST = (720, 767, 768, 769, 832, 896, 960, 1000, 1023, 1024, 1025, 1088, 1152, 1280, 1344, 1536, 1792, 2016, 2047)
 _LAST = (2048, 2049, 2304, 2560, 3072, 3584, 4095, 4096)
+# Of the first layers of networks and of small ones, whose images are large.
+_FIRST = (1, 2, 3, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64)
 _FLOPS = 4e8  # at most, of a random case
 _ELEMENTS = 1 << 22  # at most, of a tensor
 _ACTIVATIONS: tuple[str, ...] = (
@@ -95,7 +97,8 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
     spatial = int(rng.choice([1, 2, 2, 2, 3]))
     depthwise = _chance(rng, 0.15)
     groups = 1
-    ic, oc = _channels(rng), _channels(rng)
+    early = _chance(rng, 0.25)
+    ic, oc = (int(c) for c in rng.choice(_FIRST, 2)) if early else (_channels(rng), _channels(rng))
     if depthwise:
         groups = ic
         oc = ic * int(rng.choice([1, 1, 1, 2]))
@@ -120,10 +123,10 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
     taps = int(np.prod(kernel)) * ic * (oc // groups)
     # As many pixels as the operations that are left permit, near to those of networks.
     budget = _FLOPS / (2 * taps * n)
-    side = max(1.0, min(64.0, budget ** (1 / spatial)))
+    side = max(1.0, min(256.0 if early else 64.0, budget ** (1 / spatial)))
     if budget < 1 or taps / groups * groups > _ELEMENTS * 2 or ic * oc // groups * np.prod(kernel) > _ELEMENTS:
         return None
-    sizes = [max(1, int(side ** rng.uniform(0.3, 1.0))) for _ in range(spatial)]
+    sizes = [max(1, int(side ** rng.uniform(0.7 if early else 0.3, 1.0))) for _ in range(spatial)]
     if not transposed:
         sizes = [max(size, dilation * (k - 1) + 1 - 2 * p) for size, k, p in zip(sizes, kernel, padding, strict=True)]
     dtype = _dtype(rng)

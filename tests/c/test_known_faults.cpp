@@ -235,33 +235,152 @@ void check_far_edge_zero_point() {
   check_zero_point(f, {1, 16, 6, 6}, {64, 16, 1, 9}, 0, 4, 1);
 }
 
-// By name, as few processors have AMX.
-void check_few_channels_amx() {
-  const auto fault_of_weights = [](int64_t channels, const char* implementation) {
-    const Op op =
-        make_op(*find_schema("conv2d_backward_weights"), Attributes::parse("kernel_size=3 padding=1"),
-                {TensorDesc::dense(DType::bf16, {1, channels, 6, 6}), TensorDesc::dense(DType::bf16, {1, 8, 6, 6})});
-    const KnownFault* fault = onednn::fault_of(op, implementation, false);
-    return std::string(fault ? fault->id : "");
-  };
-  CHECK(fault_of_weights(4, "brgconv_bwd_w:avx512_core_amx") == "onednn-few-channels-amx");
-  CHECK(fault_of_weights(4, "jit:avx512_core_amx").empty());
-  CHECK(fault_of_weights(63, "jit:avx512_core_amx") == "onednn-odd-channels-bf16");
-  CHECK(fault_of_weights(64, "brgconv_bwd_w:avx512_core_amx").empty());
+// The fault for which an implementation of an op is refused, "": none.  By name, as few processors have AMX, and
+// threads have to meet for some wrong results.
+std::string fault_by_name(const char* op, const char* attributes, DType dtype, const std::vector<Dims>& shapes,
+                          const char* implementation) {
+  std::vector<TensorDesc> inputs;
+  const Schema& schema = *find_schema(op);
+  const bool quantized = schema.kind == "quantized_conv";
+  for (const Dims& shape : shapes)
+    inputs.push_back(TensorDesc::dense(quantized ? (inputs.empty() ? DType::u8 : DType::s8) : dtype, shape));
+  const Op asked = make_op(schema, Attributes::parse(attributes), std::move(inputs));
+  const KnownFault* fault = onednn::fault_of(asked, implementation, false);
+  return fault ? fault->id : "";
 }
 
-// Threads have to meet for a wrong result, so by name.
-void check_shared_tails() {
-  const auto fault_with = [](int64_t channels, const char* attributes) {
-    const Op op = make_op(*find_schema("conv_integer"), Attributes::parse(attributes),
-                          {TensorDesc::dense(DType::u8, {1, channels, 6, 6}),
-                           TensorDesc::dense(DType::s8, {8, channels, 1, 1}), TensorDesc(), TensorDesc()});
-    return onednn::fault_of(op, "jit_uni_int8_1x1:avx2_vnni", false);
+std::string fault_of_weights(const char* attributes, const Dims& x, const Dims& y, const char* implementation) {
+  const std::string op = "conv" + std::to_string(x.size() - 2) + "d_backward_weights";
+  return fault_by_name(op.c_str(), attributes, DType::bf16, {x, y}, implementation);
+}
+
+void check_few_channels_amx() {
+  const char *amx = "brgconv_bwd_w:avx512_core_amx", *kernel = "kernel_size=3 padding=1";
+  const auto fault = [&](int64_t in, int64_t out, const char* implementation) {
+    return fault_of_weights(kernel, {1, in, 6, 6}, {1, out, 6, 6}, implementation);
   };
-  const KnownFault* fault = fault_with(72, "stride=2");
-  CHECK(fault && std::string(fault->id) == "onednn-shared-tails-int8");
-  CHECK(!fault_with(80, "stride=2"));
-  CHECK(!fault_with(72, ""));
+  CHECK(fault(4, 48, amx) == "onednn-few-channels-amx");
+  CHECK(fault(2304, 4, amx) == "onednn-few-channels-amx");
+  CHECK(fault(32, 4096, amx) == "onednn-few-channels-amx");
+  CHECK(fault(4, 48, "jit:avx512_core_amx").empty());
+  CHECK(fault(63, 48, "jit:avx512_core_amx") == "onednn-odd-channels-bf16");
+  CHECK(fault(64, 48, amx).empty());
+  CHECK(fault(48, 4096, amx).empty());
+}
+
+void check_tails_of_weights() {
+  const char *jit = "jit_bf16:avx512_core_bf16", *amx = "jit:avx512_core_amx", *id = "onednn-tails-of-weights-bf16";
+  const auto fault = [&](int64_t in, int64_t out, const char* implementation) {
+    return fault_of_weights("kernel_size=3 padding=1", {1, in, 6, 6}, {1, out, 6, 6}, implementation);
+  };
+  CHECK(fault(20, 12, jit) == id);
+  CHECK(fault(20, 20, jit) == id);
+  CHECK(fault(20, 16, jit).empty());
+  CHECK(fault(12, 12, jit).empty());
+  CHECK(fault_of_weights("kernel_size=3 groups=2", {1, 2, 6, 6}, {1, 32, 4, 4}, jit) == id);
+  CHECK(fault_of_weights("kernel_size=3 groups=2", {1, 32, 6, 6}, {1, 32, 4, 4}, jit).empty());
+  CHECK(fault(32, 12, jit).empty());
+  CHECK(fault(40, 48, amx) == id);
+  CHECK(fault(72, 416, amx) == id);
+  CHECK(fault(8, 48, amx).empty());
+  CHECK(fault(48, 48, amx).empty());
+}
+
+void check_shallow_input() {
+  for (const char* implementation : {"jit_bf16:avx512_core_bf16", "jit:avx512_core_amx"}) {
+    const auto fault = [&](int64_t depth, const char* attributes) {
+      return fault_of_weights(attributes, {1, 32, depth, 6, 6}, {1, 32, depth, 6, 6}, implementation);
+    };
+    CHECK(fault(2, "kernel_size=3 padding=1") == "onednn-shallow-input");
+    CHECK(fault(3, "kernel_size=3 padding=1").empty());
+    CHECK(fault(5, "kernel_size=3 padding=2 dilation=2").empty());
+    CHECK(fault(4, "kernel_size=3 padding=2 dilation=2") == "onednn-shallow-input");
+  }
+}
+
+void check_dilated_idle_taps() {
+  const char* amx = "brgconv:avx512_core_amx";
+  const auto fault = [&](const char* attributes, const Dims& x) {
+    return fault_by_name("conv2d", attributes, DType::bf16, {x, {128, 64, 2, 2}}, amx);
+  };
+  CHECK(fault("dilation=3 padding=2 stride=2", {1, 64, 1, 2}) == "onednn-dilated-idle-taps");
+  CHECK(fault("dilation=3 padding=2", {1, 64, 9, 9}).empty());
+  CHECK(fault("padding=1 stride=2", {1, 64, 1, 1}).empty());
+  const std::string transposed = std::string("brg_conv:avx512_core_amx+") + amx;
+  CHECK(fault_by_name("conv_transpose2d", "dilation=3 padding=1", DType::bf16, {{4, 64, 1, 1}, {64, 128, 2, 2}},
+                      transposed.c_str()) == "onednn-dilated-idle-taps");
+  CHECK(
+      fault_by_name("conv_transpose2d", "dilation=3", DType::bf16, {{4, 64, 1, 1}, {64, 128, 2, 2}}, transposed.c_str())
+          .empty());
+}
+
+void check_one_pixel() {
+  const auto fault = [](int64_t size, const char* implementation) {
+    return fault_by_name("conv_transpose2d", "", DType::bf16, {{2, 64, size, 1}, {64, 128, 4, 4}}, implementation);
+  };
+  CHECK(fault(1, "conv:any+jit:avx512_core_amx") == "onednn-one-pixel-amx");
+  CHECK(fault(1, "conv:any+brg_fwd:avx512_core_amx+brgconv:avx512_core_amx") == "onednn-one-pixel-amx");
+  CHECK(fault(1, "conv:any+brgconv_strided:avx512_core_amx").empty());
+  CHECK(fault(1, "conv:any+jit_bf16:avx512_core_bf16").empty());
+  CHECK(fault(2, "conv:any+jit:avx512_core_amx").empty());
+}
+
+void check_patches() {
+  const auto fault = [](int64_t channels, const char* attributes) {
+    return fault_by_name("conv2d", attributes, DType::bf16, {{3, channels, 4, 4}, {64, channels, 2, 2}},
+                         "brgconv:avx512_core_amx");
+  };
+  CHECK(fault(48, "stride=2") == "onednn-patches-amx");
+  CHECK(fault(48, "").empty());
+  CHECK(fault(96, "stride=2").empty());
+}
+
+void check_channels_of_volumes() {
+  const auto fault = [](int64_t channels, const char* implementation) {
+    return fault_by_name("conv_transpose3d", "", DType::bf16, {{1, channels, 4, 4, 4}, {channels, 12, 3, 3, 3}},
+                         implementation);
+  };
+  CHECK(fault(10, "jit_deconvolution:avx512_core_amx") == "onednn-odd-channels-bf16");
+  CHECK(fault(16, "jit_deconvolution:avx512_core_amx").empty());
+  CHECK(fault(10, "conv:any+jit_bf16:avx512_core_bf16").empty());
+}
+
+void check_one_channel() {
+  const auto fault = [](int64_t in, int64_t out) {
+    return fault_by_name("conv_transpose2d", "", DType::bf16, {{1, in, 88, 152}, {in, out, 7, 7}},
+                         "conv:any+jit:avx512_core_amx");
+  };
+  CHECK(fault(1, 1) == "onednn-one-channel-amx");
+  CHECK(fault(1, 2).empty());
+  CHECK(fault(2, 1).empty());
+}
+
+void check_amx_1x1() {
+  const auto fault = [](const char* implementation) {
+    return fault_by_name("conv_integer", "", DType::u8, {{2, 320, 3, 6}, {64, 320, 1, 1}}, implementation);
+  };
+  CHECK(fault("int8:jit_1x1:avx512_core_amx") == "onednn-1x1-amx-int8");
+  CHECK(fault("int8:jit:avx512_core_amx").empty());
+}
+
+void check_even_depthwise() {
+  const auto fault = [](int64_t height, int64_t width, int64_t channels) {
+    return fault_by_name("conv_integer", channels == 1 ? "groups=16" : "", DType::u8,
+                         {{1, 16, 12, 12}, {16, channels, height, width}}, "int8:jit_uni_int8:avx2_vnni");
+  };
+  CHECK(fault(3, 2, 1) == "onednn-even-depthwise-int8");
+  CHECK(fault(2, 3, 1).empty());
+  CHECK(fault(3, 2, 16).empty());
+}
+
+void check_shared_tails() {
+  const auto fault = [](int64_t channels, const char* attributes) {
+    return fault_by_name("conv_integer", attributes, DType::u8, {{1, channels, 6, 6}, {8, channels, 1, 1}},
+                         "jit_uni_int8_1x1:avx2_vnni");
+  };
+  CHECK(fault(72, "stride=2") == "onednn-shared-tails-int8");
+  CHECK(fault(80, "stride=2").empty());
+  CHECK(fault(72, "").empty());
 }
 
 void check_product_zero_point() {
@@ -537,7 +656,10 @@ TEST("all") {
       {"onednn-too-old", check_old_onednn_is_refused},
       {"onednn-strided-post-ops", check_strided_post_ops},
       {"onednn-odd-channels-bf16",
-       [] { check_odd_channels(), check_odd_channels_forward(), check_odd_channels_of_a_line(); }},
+       [] {
+         check_odd_channels(), check_odd_channels_forward(), check_odd_channels_of_a_line();
+         check_channels_of_volumes();
+       }},
       {"onednn-gemm-zero-point", check_gemm_zero_point},
       {"onednn-logarithm", check_logarithm},
       {"onednn-amx-padding", check_amx_padding},
@@ -549,6 +671,14 @@ TEST("all") {
       {"onednn-far-edge-zero-point", check_far_edge_zero_point},
       {"onednn-shared-tails-int8", check_shared_tails},
       {"onednn-few-channels-amx", check_few_channels_amx},
+      {"onednn-tails-of-weights-bf16", check_tails_of_weights},
+      {"onednn-shallow-input", check_shallow_input},
+      {"onednn-dilated-idle-taps", check_dilated_idle_taps},
+      {"onednn-one-pixel-amx", check_one_pixel},
+      {"onednn-patches-amx", check_patches},
+      {"onednn-one-channel-amx", check_one_channel},
+      {"onednn-1x1-amx-int8", check_amx_1x1},
+      {"onednn-even-depthwise-int8", check_even_depthwise},
       {"onednn-softplus", check_softplus},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},

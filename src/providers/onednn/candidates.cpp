@@ -345,10 +345,11 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
     const bool has_bias = std::any_of(bindings.begin(), bindings.end(),
                                       [](const Binding& binding) { return binding.argument == DNNL_ARG_BIAS; });
     const KnownFault* fault = fault_of(op_, info, step_ || has_bias || has_post_ops(iterator.get()));
-    const bool apart = fault == &kStridedPostOps || loops_over_post_ops(op_, info);
+    const bool apart = fault == &kStridedPostOps || (!fault && loops_over_post_ops(op_, info));
     // With the step that applies post-ops, only those are wanted that do not apply them well.
-    if (step_ && only_apart_ ? !apart : apart || fault) {
-      if (fault && !(step_ && only_apart_)) refuse(op_, out_, concat(info, ": ", fault->str()));
+    const bool wants_apart = step_ && only_apart_;
+    if (apart != wants_apart || (fault && !apart)) {
+      if (fault && !wants_apart) refuse(op_, out_, concat(info, ": ", fault->str()));
       outcome.apart += apart;
       continue;
     }

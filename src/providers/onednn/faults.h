@@ -8,8 +8,7 @@
 
 namespace pl::onednn {
 
-extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogarithm, kNanBecomesNumber, kPrimitiveCache,
-    kTooOld, kPaddedZeroPoint, kAmxPadding;
+extern const KnownFault kStridedPostOps, kNanBecomesNumber, kTooOld;
 
 // Whether the library that is loaded has the fault.
 bool has(const KnownFault& fault);
