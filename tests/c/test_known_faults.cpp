@@ -274,14 +274,14 @@ void check_tails_of_weights() {
     return fault_of_weights("kernel_size=3 padding=1", {1, in, 6, 6}, {1, out, 6, 6}, implementation);
   };
   CHECK(fault(20, 12, jit) == id);
-  CHECK(fault(20, 20, jit) == id);
-  CHECK(fault(20, 16, jit).empty());
+  CHECK(fault(20, 16, jit) == id);
   CHECK(fault(12, 12, jit).empty());
   CHECK(fault_of_weights("kernel_size=3 groups=2", {1, 2, 6, 6}, {1, 32, 4, 4}, jit) == id);
   CHECK(fault_of_weights("kernel_size=3 groups=2", {1, 32, 6, 6}, {1, 32, 4, 4}, jit).empty());
   CHECK(fault(32, 12, jit).empty());
   CHECK(fault(40, 48, amx) == id);
   CHECK(fault(72, 416, amx) == id);
+  CHECK(fault(56, 48, amx).empty());
   CHECK(fault(8, 48, amx).empty());
   CHECK(fault(48, 48, amx).empty());
 }
@@ -336,13 +336,15 @@ void check_patches() {
 }
 
 void check_channels_of_volumes() {
-  const auto fault = [](int64_t channels, const char* implementation) {
-    return fault_by_name("conv_transpose3d", "", DType::bf16, {{1, channels, 4, 4, 4}, {channels, 12, 3, 3, 3}},
-                         implementation);
+  const auto fault = [](int64_t in, int64_t out, const char* implementation) {
+    return fault_by_name("conv_transpose3d", "", DType::bf16, {{1, in, 4, 4, 4}, {in, out, 3, 3, 3}}, implementation);
   };
-  CHECK(fault(10, "jit_deconvolution:avx512_core_amx") == "onednn-odd-channels-bf16");
-  CHECK(fault(16, "jit_deconvolution:avx512_core_amx").empty());
-  CHECK(fault(10, "conv:any+jit_bf16:avx512_core_bf16").empty());
+  for (const char* implementation : {"jit_deconvolution:avx512_core_amx", "conv:any+jit:avx512_core_amx"}) {
+    CHECK(fault(10, 16, implementation) == "onednn-odd-channels-bf16");
+    CHECK(fault(32, 20, implementation) == "onednn-odd-channels-bf16");
+    CHECK(fault(32, 16, implementation).empty());
+  }
+  CHECK(fault(10, 16, "conv:any+jit_bf16:avx512_core_bf16").empty());
 }
 
 void check_one_channel() {
@@ -359,8 +361,19 @@ void check_amx_1x1() {
   const auto fault = [](const char* implementation) {
     return fault_by_name("conv_integer", "", DType::u8, {{2, 320, 3, 6}, {64, 320, 1, 1}}, implementation);
   };
-  CHECK(fault("int8:jit_1x1:avx512_core_amx") == "onednn-1x1-amx-int8");
+  CHECK(fault("int8:jit_1x1:avx512_core_amx") == "onednn-1x1-amx");
   CHECK(fault("int8:jit:avx512_core_amx").empty());
+  CHECK(fault_by_name("conv2d", "", DType::bf16, {{1, 2304, 9, 3}, {64, 2304, 1, 1}}, "jit_1x1:avx512_core_amx") ==
+        "onednn-1x1-amx");
+}
+
+void check_tails_1x1() {
+  const auto fault = [](int64_t channels) {
+    return fault_by_name("conv2d", "", DType::bf16, {{4, channels, 5, 6}, {513, channels, 1, 1}},
+                         "jit_bf16_1x1:avx512_core_bf16");
+  };
+  CHECK(fault(33) == "onednn-1x1-tails-bf16");
+  CHECK(fault(48).empty());
 }
 
 void check_even_depthwise() {
@@ -677,7 +690,8 @@ TEST("all") {
       {"onednn-one-pixel-amx", check_one_pixel},
       {"onednn-patches-amx", check_patches},
       {"onednn-one-channel-amx", check_one_channel},
-      {"onednn-1x1-amx-int8", check_amx_1x1},
+      {"onednn-1x1-amx", check_amx_1x1},
+      {"onednn-1x1-tails-bf16", check_tails_1x1},
       {"onednn-even-depthwise-int8", check_even_depthwise},
       {"onednn-softplus", check_softplus},
       {"onednn-nan-becomes-number", check_nan_stays},
