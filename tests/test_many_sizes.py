@@ -97,3 +97,38 @@ def test_some_hundred_sizes(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["text", "pictures", "segments"])
 def test_ten_thousand_sizes(kind: str) -> None:
     check(10_000, kind)
+
+
+CHOICES = """
+import numpy as np
+import pylayout as pl
+from pylayout.device import costs
+
+pl.configure(opencl=False)
+g = pl.Graph(sizes={"n": 1, "s": 40})
+weights = [np.random.default_rng(i).standard_normal((64, 64)).astype("f4") / 8 for i in range(4)]
+x = g.input("x", ("n", "s", 64))
+q, k, v = (g.reshape(g.linear(x, w), [g.size("n"), g.size("s"), 4, 16]) for w in weights[:3])
+y = g.scaled_dot_product_attention(*(g.permute(each, [0, 2, 1, 3]) for each in (q, k, v)))
+y = g.reshape(g.permute(y, [0, 2, 1, 3]), [g.size("n"), g.size("s"), 64])
+g.output(g.add(x, g.linear(y, weights[3])), "y")
+plan = pl.compile(g, device="cpu", tune="off")
+
+def run(sizes):
+    for n, s in sizes:
+        x = np.full((n, s, 64), 0.5, "f4")
+        assert plan.run(x)[0].shape == x.shape
+    return costs()
+
+before = run([(1, 33), (2, 50)])
+after = run([(n, s) for n in (3, 4) for s in range(40, 64)])
+for name in ("choices", "choice_bytes"):
+    assert after[name] <= 1.1 * before[name], (name, before[name], after[name])
+assert plan.summary()["sizes"]["made"] >= 40
+"""
+
+
+def test_programs_of_further_sizes_leave_no_choices_behind() -> None:
+    """What was looked at for a size goes with the size's program: no eager call asked for it."""
+    done = subprocess.run([sys.executable, "-c", CHOICES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

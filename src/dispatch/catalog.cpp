@@ -136,6 +136,7 @@ EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads, con
     made->bytes = key.size() + bytes_of(*made);
     bytes_ += made->bytes;
     now_.fetch_add(1, std::memory_order_relaxed);
+    if (Passing::current && &Passing::current->catalog_ == this) Passing::current->made_.push_back(it->second);
   }
   touch(*it->second);
   return it->second;
@@ -288,16 +289,18 @@ EntryRef Catalog::reorder_entry(const TensorDesc& from, const TensorDesc& to, De
   return find_or_make(op, device, threads);
 }
 
-void Catalog::let_go(std::vector<EntryRef>& entries) {
-  std::sort(entries.begin(), entries.end());
-  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
-  std::lock_guard<std::mutex> guard(lock_);
-  while (!entries.empty()) {
-    const EntryRef entry = std::move(entries.back());
-    entries.pop_back();
+Catalog::Passing::~Passing() {
+  current = outer_;
+  std::vector<EntryRef> gone;  // destroyed without the lock
+  std::lock_guard<std::mutex> guard(catalog_.lock_);
+  for (EntryRef& entry : made_) {
+    // Besides `entry` the catalog holds it.
     if (entry->runs || entry->linked || !entry->consumers.empty() || entry.use_count() > 2) continue;
-    const auto it = entries_.find(entry_key(*entry));
-    if (it != entries_.end() && it->second == entry) entries_.erase(it);
+    const auto it = catalog_.entries_.find(entry_key(*entry));
+    if (it == catalog_.entries_.end() || it->second != entry) continue;
+    catalog_.bytes_ -= entry->bytes;
+    catalog_.entries_.erase(it);
+    gone.push_back(std::move(entry));
   }
 }
 

@@ -141,8 +141,22 @@ class Catalog {
   // The key under which the database keeps that the space of an op was searched.
   static constexpr const char* kSearched = "searched";
 
-  // Forgets those of these entries that nobody else holds and no eager call has met.
-  void let_go(std::vector<EntryRef>& entries);
+  // While it lives, entries that its thread makes are listed.  In the end those are forgotten that nobody else holds and
+  // no eager call has met: of one of very many sizes, most of which come once.
+  class Passing {
+   public:
+    explicit Passing(Catalog& catalog) : catalog_(catalog), outer_(current) { current = this; }
+    ~Passing();
+    Passing(const Passing&) = delete;
+    Passing& operator=(const Passing&) = delete;
+
+   private:
+    friend class Catalog;
+    static inline thread_local Passing* current = nullptr;
+    Catalog& catalog_;
+    Passing* outer_;
+    std::vector<EntryRef> made_;
+  };
 
   // Records what a way took within a program: better than an estimate until it is measured alone.  Its cost here and
   // now stays as it is.

@@ -29,11 +29,14 @@ std::string SizeRule::str() const {
 }
 
 int64_t Graph::dimension(const SizeSource& source, const SizeExpression& size) const {
-  require(source.value >= 0 && size_t(source.value) < values_.size(), Code::invalid_argument, "graph: size ",
-          size.str(), ": there is no value ", source.value, ", expected less than ", values_.size());
+  // A size's text is made only where it is needed: each new size of a plan asks thousands of times.
+  if (source.value < 0 || size_t(source.value) >= values_.size())
+    fail(Code::invalid_argument, "graph: size ", size.str(), ": there is no value ", source.value,
+         ", expected less than ", values_.size());
   const Dims& shape = value(source.value).desc.shape;
-  require(source.dim >= 0 && source.dim < shape.size(), Code::shape, "graph: size ", size.str(), ": value ",
-          source.value, " has rank ", shape.size(), ", expected one with a dimension ", source.dim);
+  if (source.dim < 0 || source.dim >= shape.size())
+    fail(Code::shape, "graph: size ", size.str(), ": value ", source.value, " has rank ", shape.size(),
+         ", expected one with a dimension ", source.dim);
   return shape[source.dim];
 }
 

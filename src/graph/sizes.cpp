@@ -15,8 +15,9 @@
 namespace pl {
 namespace {
 
-constexpr size_t kLeastMemory = 32 << 20;  // for programs of further sizes, where nothing else is asked for
-constexpr size_t kPartOfWeights = 20;      // the same: so small a part of them
+constexpr size_t kLeastMemory = 32 << 20;         // for programs of further sizes, where nothing else is asked for
+constexpr size_t kSpareBytes = size_t(16) << 20;  // of the device, when programs go
+constexpr size_t kPartOfWeights = 20;             // the same: so small a part of them
 constexpr size_t kMostSources = 32;
 constexpr double kPriceOfForm = 1.5;   // times the cost of an op: of a form of its weights that is not there yet
 constexpr double kAnotherClass = 100;  // farther than any sizes of one class
@@ -323,6 +324,7 @@ std::shared_ptr<Plan> Plan::Sizes::compiled(Graph graph, const Plan* guide) cons
   plan->conversions_ = plan_.conversions_;
   plan->constants_ = constants_;
   plan->arenas_ = plan_.arenas_;
+  const Catalog::Passing passing(plan_.context_->catalog());
   Compiler(*plan, plan->options_, true, guide, &plan_).compile();
   plan->forget_alternatives();
   return plan;
@@ -390,6 +392,8 @@ void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, 
   if (let_go.empty()) return;
   let_go.clear();  // a run that goes on keeps its plan alive
   constants_->release_unused();
+  // Their blocks have sizes that hardly anything else asks for.
+  if (plan_.home_->memory().cached > kSpareBytes) plan_.home_->release_cache();
 }
 
 void Plan::Sizes::describe(Json& json) {
@@ -411,7 +415,6 @@ void Plan::Sizes::describe(Json& json) {
 // Descriptions of candidates take several times the memory of kernels.
 void Plan::forget_alternatives() {
   std::map<const Way*, EntryRef> slim;
-  std::vector<EntryRef> entries;
   const auto with_this_alone = [&](const EntryRef& entry, const Way& way) {
     EntryRef& made = slim[&way];
     if (!made) {
@@ -431,8 +434,6 @@ void Plan::forget_alternatives() {
       for (size_t n = 0; n < share->nodes.size(); ++n) {
         NodeStates& node = share->nodes[n];
         State chosen = node.states[size_t(share->assignment.states[n])];
-        for (State& state : node.states)
-          if (state.entry) entries.push_back(std::move(state.entry));
         if (chosen.way) {
           chosen.entry = with_this_alone(chosen.entry, *chosen.way);
           chosen.way = &chosen.entry->ways[0];
@@ -444,13 +445,9 @@ void Plan::forget_alternatives() {
         node.states.shrink_to_fit();
         share->assignment.states[n] = 0;
       }
-      share->program->replace_entries([&](const EntryRef& entry, const Way& way) {
-        entries.push_back(entry);
-        return with_this_alone(entry, way);
-      });
+      share->program->replace_entries(with_this_alone);
       share->costs = nullptr;
     }
-  context_->catalog().let_go(entries);
 }
 
 // ---- choosing without measuring ----

@@ -1,4 +1,5 @@
 // merge_equal: the same op on the same inputs is done once (common subexpressions), equal constants are one.
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -12,9 +13,11 @@ namespace {
 // pair of them costs.
 constexpr size_t kComparedBytes = 64 << 10;
 
+// Of some 64 words throughout: what hashes the same is compared whole.
 uint64_t hash_bytes(const char* data, size_t bytes) {
+  const size_t step = std::max<size_t>(8, bytes / 64 / 8 * 8);
   uint64_t hash = bytes;
-  for (size_t i = 0; i < bytes; i += 8) {
+  for (size_t i = 0; i < bytes; i += step) {
     uint64_t word = 0;
     std::memcpy(&word, data + i, std::min<size_t>(8, bytes - i));
     hash = hash_mix(hash, word);
