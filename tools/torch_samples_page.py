@@ -3,6 +3,8 @@
 python tools/torch_samples_page.py                    writes the page from pytorch-samples.json
 python tools/torch_samples_page.py --check            fails if it is not current
 python tools/torch_samples_page.py --collect FOLDER   keeps what ocl_opinfo.py and ocl_modules.py of tests/pytorch wrote
+
+A claim once made stays: --collect fails where an entry that was claimed is not any more. With --lose it is given up.
 """
 
 import json
@@ -18,11 +20,21 @@ DATA, PAGE = FOLDER / "pytorch-samples.json", FOLDER / "pytorch-samples.md"
 # By part: title, and the command that gives it.
 PARTS = {
     "ops": ("Ops", "tests/pytorch/ocl_opinfo.py --samples 1"),
+    "ops_f16": ("Ops, float16", "tests/pytorch/ocl_opinfo.py --samples 1 --dtype float16"),
+    "ops_bf16": ("Ops, bfloat16", "tests/pytorch/ocl_opinfo.py --samples 1 --dtype bfloat16"),
     "integers": (
         "Ops of integers alone, int64",
         "tests/pytorch/ocl_opinfo.py --samples 1 --dtype int64 --integers-alone",
     ),
     "gradients": ("Gradients of ops", "tests/pytorch/ocl_opinfo.py --samples 1 --gradients"),
+    "gradients_f16": (
+        "Gradients of ops, float16",
+        "tests/pytorch/ocl_opinfo.py --samples 1 --gradients --dtype float16",
+    ),
+    "gradients_bf16": (
+        "Gradients of ops, bfloat16",
+        "tests/pytorch/ocl_opinfo.py --samples 1 --gradients --dtype bfloat16",
+    ),
     "modules_f32": ("Modules, float32", "tests/pytorch/ocl_modules.py"),
     "modules_f16": ("Modules, float16", "tests/pytorch/ocl_modules.py --dtype float16"),
     "modules_bf16": ("Modules, bfloat16", "tests/pytorch/ocl_modules.py --dtype bfloat16"),
@@ -34,14 +46,15 @@ Made by `tools/torch_samples_page.py` from `pytorch-samples.json`, which is meas
 
 PyTorch has lists of samples of its ops (`op_db`) and modules (`module_db`), with which it tests itself. Here they
 run on [the device `ocl`](../howto/pytorch.md), an OpenCL device that is a processor (PoCL), and are held against the
-CPU: modules forward and with the gradients of inputs and parameters, in training and in evaluation. An entry is
+CPU, in halves against the CPU in halves or in float32: modules forward and with the gradients of inputs and parameters,
+in training and in evaluation. An entry is
 **claimed** where all of it runs on the device alone; the tests run claims again. The others are right, too, with the
 ops named here run by the CPU on copies.
 """
 
 
-def collect(folder: Path) -> None:
-    """Keeps what runs found; a part whose file is not there stays as it is."""
+def collect(folder: Path, lose: bool) -> None:
+    """Keeps what runs found; a part whose file is not there stays as it is. `lose`: claims may go."""
     data = json.loads(DATA.read_text()) if DATA.exists() else {}
     for part in PARTS:
         file = folder / f"{part}.json"
@@ -51,6 +64,9 @@ def collect(folder: Path) -> None:
             if wrong:
                 sys.exit(f"{part}: wrong are {', '.join(wrong)}")
             claimed = sorted(each["name"] for each in entries if not each["cpu"])
+            lost = sorted({*data.get(part, {"claimed": []})["claimed"]} - {*claimed})
+            if lost and not lose:
+                sys.exit(f"{part}: claimed before and not now are {', '.join(lost)} (--lose gives them up)")
             others = {
                 each["name"]: each["cpu"] for each in sorted(entries, key=lambda each: each["name"]) if each["cpu"]
             }
@@ -85,5 +101,5 @@ def page() -> str:
 
 if __name__ == "__main__":
     if "--collect" in sys.argv[1:]:
-        collect(Path(sys.argv[sys.argv.index("--collect") + 1]))
+        collect(Path(sys.argv[sys.argv.index("--collect") + 1]), "--lose" in sys.argv[1:])
     sys.exit(write_or_check({PAGE: page()}, "torch_samples_page.py"))

@@ -17,6 +17,9 @@ import pylayout as pl  # noqa: E402
 # Entries that run on the device alone, which no change may end: all of them, of which a part is run here.
 DATA = json.loads((Path(__file__).parents[2] / "docs" / "reference" / "pytorch-samples.json").read_text())
 EVERY, EVERY_GRADIENT = 12, 25
+DTYPES = {"integers": torch.int64, "ops_f16": torch.float16, "ops_bf16": torch.bfloat16}
+DTYPES |= {"gradients_f16": torch.float16, "gradients_bf16": torch.bfloat16}
+HALVES = ["ops_f16", "ops_bf16", "gradients_f16", "gradients_bf16"]
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +30,14 @@ def quiet(unoptimised):
 
 def claimed(part="ops"):
     names = DATA[part]["claimed"]
-    dtype = torch.int64 if part == "integers" else torch.float32
-    return [op for op in opinfo.infos(dtype, part == "gradients") if opinfo.name_of(op) in names]
+    found = opinfo.infos(DTYPES.get(part, torch.float32), part.startswith("gradients"))
+    return [op for op in found if opinfo.name_of(op) in names]
+
+
+def of_halves(every):
+    """Claims, of each part other ones where `every` is more than one."""
+    listed = [(part, op) for i, part in enumerate(HALVES) for op in claimed(part)[i * every // len(HALVES) :: every]]
+    return pytest.mark.parametrize(("part", "op"), listed, ids=[f"{part}-{opinfo.name_of(op)}" for part, op in listed])
 
 
 def check(op, gradients=False, dtype=torch.float32, samples=1):
@@ -54,6 +63,17 @@ def test_claimed_gradients(op):
     check(op, True)
 
 
+@of_halves(2 * EVERY_GRADIENT)
+def test_claims_of_halves(part, op):
+    check(op, part.startswith("gradients"), DTYPES[part])
+
+
+@pytest.mark.exhaustive
+@of_halves(1)
+def test_all_claims_of_halves(part, op):
+    check(op, part.startswith("gradients"), DTYPES[part])
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("op", claimed(), ids=opinfo.name_of)
 def test_all_claimed_ops(op):
@@ -76,6 +96,6 @@ def test_all(gradients):
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_other_dtypes(dtype):
     assert not [text for op in ocl_opinfo.asked(dtype, False) for text in ocl_opinfo.wrong(op, dtype, samples=2)]
