@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from compile_testing import close, compiled, fresh, small_network  # noqa: E402, F401
 
+import pylayout as pl  # noqa: E402
 import pylayout.torch  # noqa: E402
 
 nn = torch.nn
@@ -28,7 +29,20 @@ def trained(model, optimizer_of, batches, step):
     return torch.stack(losses)
 
 
-def test_training_follows_eager_mode():
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "ocl:0",
+        marks=pytest.mark.skipif(
+            not any(str(device.name).startswith("opencl") for device in pl.devices()), reason="no OpenCL device"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("where", DEVICES)
+def test_training_follows_eager_mode(where):
+    """Of tensors on the CPU, on either device."""
     model = small_network()
     twin = copy.deepcopy(model)
     batches = [(torch.randn(4, 3, 16, 16), torch.randint(0, 5, (4,))) for _ in range(6)]
@@ -36,10 +50,38 @@ def test_training_follows_eager_mode():
     def sgd(parameters):
         return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
 
-    close(trained(model, sgd, batches, compiled(model)), trained(twin, sgd, batches, twin), 1e-4)
+    run = compiled(model, device=where, seconds=0)
+    close(trained(model, sgd, batches, run), trained(twin, sgd, batches, twin), 1e-4)
     for (name, mine), theirs in zip(model.state_dict().items(), twin.state_dict().values(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4, msg=name)
     assert {graph.kind for graph in pylayout.torch.report().graphs} == {"forward", "backward"}
+    on = {plan.device.partition(":")[0] for graph in pylayout.torch.report().graphs for plan in graph.plans}
+    assert on == {"cpu" if where == "cpu" else "opencl"}
+
+
+class Tied(nn.Module):
+    """Words in and out by one weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(30, 8), nn.Linear(8, 30, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.head(torch.tanh(self.embedding(tokens) + self.embedding(tokens.flip(1)))).flatten(0, 1)
+
+
+def test_training_with_tied_weights():
+    model = Tied()
+    twin = copy.deepcopy(model)
+    batches = [(torch.randint(0, 30, (4, 6)), torch.randint(0, 30, (24,))) for _ in range(4)]
+
+    def adam(parameters):
+        return torch.optim.AdamW(parameters, lr=0.01)
+
+    close(trained(model, adam, batches, compiled(model)), trained(twin, adam, batches, twin), 1e-4)
+    assert model.head.weight is model.embedding.weight
+    close(model.head.weight, twin.head.weight, 1e-4)
 
 
 def test_training_a_transformer_layer_with_dropout():
