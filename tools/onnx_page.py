@@ -17,7 +17,10 @@ from pylayout.onnx.host import HOST
 from pylayout.onnx.importer import MAX_OPS
 from pylayout.onnx.registry import FIRST_OPSET, LAST_OPSET, converters
 
-PATH = Path(__file__).parent.parent / "docs" / "reference" / "onnx.md"
+ROOT = Path(__file__).parent.parent
+PATH = ROOT / "docs" / "reference" / "onnx.md"
+sys.path.insert(0, str(ROOT / "tests" / "onnx"))
+import exclusions  # noqa: E402
 
 HEAD = f"""# ONNX models
 
@@ -110,6 +113,15 @@ def page() -> str:
     hosted = ", ".join(f"`{name}`" for name in sorted(op for _, op in HOST))
     text = f"Where no plan can hold them, by sizes that follow from data, or by their element types: {hosted}."
     lines += ["### On the host, between plans", "", *textwrap.wrap(text, 120, break_on_hyphens=False), ""]
+    excluded = [(group.reason, len(group.names.split())) for group in exclusions.EXCLUSIONS]
+    passing = exclusions.TESTS - sum(count for _, count in excluded)
+    text = (
+        f"Of the {exclusions.TESTS} node tests of onnx {exclusions.LISTED_FOR} {passing} pass. The others, by name and "
+        "with their errors in `tests/onnx/exclusions.py`:"
+    )
+    lines += ["## ONNX's own tests", "", *textwrap.wrap(text, 120), "", "| why not | tests |", "|---|---|"]
+    lines += [f"| {reason} | {count} |" for reason, count in sorted(excluded, key=lambda each: -each[1])]
+    lines.append("")
     return "\n".join(lines)
 
 

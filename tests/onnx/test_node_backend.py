@@ -9,6 +9,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
+import exclusions  # noqa: E402
 from exclusions import EXCLUSIONS, LISTED_FOR  # noqa: E402
 from onnx.backend.test.runner import Runner  # noqa: E402
 from onnx_cases import randn  # noqa: E402
@@ -81,6 +82,11 @@ def test_node(name):
         if IS_LISTED:
             raise
         pytest.skip(f"not in the list for onnx {LISTED_FOR}: {error}")
+
+
+@pytest.mark.skipif(not IS_LISTED, reason=f"the list is for onnx {LISTED_FOR}")
+def test_the_page_says_how_many_there_are():
+    assert len(TESTS) == exclusions.TESTS
 
 
 @pytest.mark.skipif(not IS_LISTED, reason=f"the list is for onnx {LISTED_FOR}")
