@@ -291,16 +291,14 @@ EntryRef Catalog::reorder_entry(const TensorDesc& from, const TensorDesc& to, De
 
 Catalog::Passing::~Passing() {
   current = outer_;
-  std::vector<EntryRef> gone;  // destroyed without the lock
   std::lock_guard<std::mutex> guard(catalog_.lock_);
-  for (EntryRef& entry : made_) {
-    // Besides `entry` the catalog holds it.
+  for (const EntryRef& entry : made_) {  // destroyed after this, without the lock
+    // Besides this the catalog holds it.
     if (entry->runs || entry->linked || !entry->consumers.empty() || entry.use_count() > 2) continue;
     const auto it = catalog_.entries_.find(entry_key(*entry));
     if (it == catalog_.entries_.end() || it->second != entry) continue;
     catalog_.bytes_ -= entry->bytes;
     catalog_.entries_.erase(it);
-    gone.push_back(std::move(entry));
   }
 }
 
