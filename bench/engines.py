@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Engine", "prepare", "take_turns"]
+__all__ = ["Engine", "onnxruntime_session", "openvino_model", "prepare", "take_turns"]
 
 _LEAST_WARM_UP = 10  # runs
 _MOST_TRIALS = 200  # runs until `pylayout.settled()`
@@ -137,26 +137,31 @@ def _plan_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any],
     return lambda: plan.run(images)[0], details
 
 
-def _onnxruntime_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+def onnxruntime_session(model: str | Path, threads: int) -> Any:
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = options["threads"]
-    session = onnxruntime.InferenceSession(options["model"], settings, providers=["CPUExecutionProvider"])
+    settings.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(str(model), settings, providers=["CPUExecutionProvider"])
+
+
+def openvino_model(model: str | Path, threads: int, **more: str) -> Any:
+    """Compiled for float32; `more`: settings."""
+    import openvino
+
+    core = openvino.Core()
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", **more}
+    return core.compile_model(core.read_model(model), "CPU", settings)
+
+
+def _onnxruntime_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+    session = onnxruntime_session(options["model"], options["threads"])
     inputs = {session.get_inputs()[0].name: np.load(options["images"])}
     return lambda: session.run(None, inputs)[0], dict
 
 
 def _openvino_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
-    import openvino
-
-    core = openvino.Core()
-    settings = {
-        "INFERENCE_NUM_THREADS": options["threads"],
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    model = core.compile_model(core.read_model(options["model"]), "CPU", settings)
+    model = openvino_model(options["model"], options["threads"], PERFORMANCE_HINT="LATENCY")
     request, output, images = model.create_infer_request(), model.output(0), np.load(options["images"])
     return lambda: request.infer([images])[output], dict
 

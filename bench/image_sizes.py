@@ -22,6 +22,7 @@ import pylayout as pl
 from pylayout.cli.terminal import Table
 
 from . import generators, super_resolution, torchvision_models
+from .engines import onnxruntime_session, openvino_model
 from .record import write
 from .turns import relative_error, take_turns
 
@@ -70,16 +71,9 @@ def _first_calls(runs: list[Callable[[], Any]]) -> float:
 
 
 def measure(path: Path, options: Any) -> list[dict[str, Any]]:
-    import onnxruntime
-    import openvino
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = options.threads
-    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(path, options.threads)
     channels = session.get_inputs()[0].shape[1]
-    core = openvino.Core()
-    hints = {"INFERENCE_NUM_THREADS": options.threads, "INFERENCE_PRECISION_HINT": "f32"}
-    request = core.compile_model(core.read_model(path), "CPU", hints).create_infer_request()
+    request = openvino_model(path, options.threads).create_infer_request()
     keywords: dict[str, Any] = {"device": "cpu", "threads": options.threads, "tune": options.tune}
     plan = pl.compile(str(path), shapes={"x": (1, channels, 128, 128)}, **keywords)
     rng = np.random.default_rng(0)

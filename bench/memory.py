@@ -27,6 +27,7 @@ import numpy as np
 from pylayout.cli.terminal import Table
 
 from . import device_memory
+from .engines import onnxruntime_session
 from .first_result import exported
 from .record import write
 from .training_memory import status
@@ -45,11 +46,7 @@ def of_pylayout(model: str, runs: int, threads: int) -> object:
 
 
 def of_onnxruntime(model: str, runs: int, threads: int) -> object:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(model, threads)
     inputs = {
         x.name: np.ones(
             [size if isinstance(size, int) else 1 for size in x.shape], np.int64 if "int64" in x.type else np.float32

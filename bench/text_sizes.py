@@ -27,6 +27,7 @@ import pylayout as pl
 from pylayout.cli.terminal import Table
 
 from . import text_models
+from .engines import onnxruntime_session, openvino_model
 from .record import write
 from .training_memory import status
 from .turns import relative_error, take_turns
@@ -75,15 +76,8 @@ def seconds_of(run: Callable[[], Any]) -> float:
 
 
 def measure(path: Path, options: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    import onnxruntime
-    import openvino
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = options.threads
-    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    core = openvino.Core()
-    hints = {"INFERENCE_NUM_THREADS": options.threads, "INFERENCE_PRECISION_HINT": "f32"}
-    request = core.compile_model(core.read_model(path), "CPU", hints).create_infer_request()
+    session = onnxruntime_session(path, options.threads)
+    request = openvino_model(path, options.threads).create_infer_request()
     plan = pl.compile(str(path), device="cpu", threads=options.threads)
     engines: dict[str, Callable[[Any], Any]] = {
         "pylayout": lambda x: plan.run(x)[0],

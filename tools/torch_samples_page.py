@@ -46,8 +46,8 @@ Made by `tools/torch_samples_page.py` from `pytorch-samples.json`, which is meas
 
 PyTorch has lists of samples of its ops (`op_db`) and modules (`module_db`), with which it tests itself. Here they
 run on [the device `ocl`](../howto/pytorch.md), an OpenCL device that is a processor (PoCL), and are held against the
-CPU, in halves against the CPU in halves or in float32: modules forward and with the gradients of inputs and parameters,
-in training and in evaluation. An entry is
+CPU: modules forward and with the gradients of inputs and parameters, in training and in evaluation. Ops in halves are
+held against the CPU in halves or, as that rounds in between, in float32. An entry is
 **claimed** where all of it runs on the device alone; the tests run claims again. The others are right, too, with the
 ops named here run by the CPU on copies.
 """

@@ -26,6 +26,11 @@ def close(made, expected, tolerance=2e-5):
     torch.testing.assert_close(made, expected, rtol=tolerance, atol=tolerance)
 
 
+def needs_opencl():
+    if not any(device.name.startswith("opencl") for device in pylayout.devices()):
+        pytest.skip("no OpenCL device")
+
+
 def small_network():
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, groups=2),

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from compile_testing import close, compiled, fresh, small_network  # noqa: E402, F401
+from compile_testing import close, compiled, fresh, needs_opencl, small_network  # noqa: E402, F401
 
 import pylayout as pl  # noqa: E402
 import pylayout.torch  # noqa: E402
@@ -371,8 +371,7 @@ def test_options():
 
 
 def test_opencl_device():
-    if not any(str(device.name).startswith("opencl") for device in pl.devices()):
-        pytest.skip("no OpenCL device")
+    needs_opencl()
     model, x = small_network().eval(), torch.randn(2, 3, 16, 16)
     with torch.no_grad():
         close(compiled(model, device="ocl:0", seconds=1)(x), model(x), 1e-4)

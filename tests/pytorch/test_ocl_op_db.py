@@ -34,56 +34,45 @@ def claimed(part="ops"):
     return [op for op in found if opinfo.name_of(op) in names]
 
 
-def of_halves(every):
-    """Claims, of each part other ones where `every` is more than one."""
-    listed = [(part, op) for i, part in enumerate(HALVES) for op in claimed(part)[i * every // len(HALVES) :: every]]
+def claims(every, *parts):
+    """A case for every so many claims, of each of several parts other ones."""
+    listed = [(part, op) for i, part in enumerate(parts) for op in claimed(part)[i * every // len(parts) :: every]]
     return pytest.mark.parametrize(("part", "op"), listed, ids=[f"{part}-{opinfo.name_of(op)}" for part, op in listed])
 
 
-def check(op, gradients=False, dtype=torch.float32, samples=1):
+def check(part, op, samples=1):
     with pl.profile() as profile:
-        assert not [*ocl_opinfo.wrong(op, dtype, gradients, samples)]
+        dtype = DTYPES.get(part, torch.float32)
+        assert not [*ocl_opinfo.wrong(op, dtype, part.startswith("gradients"), samples)]
     assert torch.ocl.fallbacks() == []
     on_host = [event["op"] for event in profile.events if event["kind"] == "op" and event["device"] == "cpu"]
     assert on_host == []  # whoever counts
 
 
-@pytest.mark.parametrize("op", claimed()[::EVERY], ids=opinfo.name_of)
-def test_claimed_ops(op):
-    check(op)
+@claims(EVERY, "ops")
+def test_claimed_ops(part, op):
+    check(part, op)
 
 
-@pytest.mark.parametrize("op", claimed("integers"), ids=opinfo.name_of)
-def test_claimed_ops_of_integers_alone(op):
-    check(op, dtype=torch.int64, samples=4)
+@claims(1, "integers")
+def test_claimed_ops_of_integers_alone(part, op):
+    check(part, op, samples=4)
 
 
-@pytest.mark.parametrize("op", claimed("gradients")[::EVERY_GRADIENT], ids=opinfo.name_of)
-def test_claimed_gradients(op):
-    check(op, True)
+@claims(EVERY_GRADIENT, "gradients")
+def test_claimed_gradients(part, op):
+    check(part, op)
 
 
-@of_halves(2 * EVERY_GRADIENT)
+@claims(2 * EVERY_GRADIENT, *HALVES)
 def test_claims_of_halves(part, op):
-    check(op, part.startswith("gradients"), DTYPES[part])
+    check(part, op)
 
 
 @pytest.mark.exhaustive
-@of_halves(1)
-def test_all_claims_of_halves(part, op):
-    check(op, part.startswith("gradients"), DTYPES[part])
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("op", claimed(), ids=opinfo.name_of)
-def test_all_claimed_ops(op):
-    check(op)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("op", claimed("gradients"), ids=opinfo.name_of)
-def test_all_claimed_gradients(op):
-    check(op, True)
+@claims(1, "ops", "gradients", *HALVES)
+def test_all_claims(part, op):
+    check(part, op)
 
 
 @pytest.mark.exhaustive

@@ -38,8 +38,8 @@ const KnownFault kOddChannels{
     "",
     "a convolution of bf16, transposed or not, with an odd number of input channels, by brgconv: in three dimensions "
     "any, in one and two avx512_core_bf16; in three dimensions also by jit:avx512_core_amx, as the gradient by "
-    "weights is in all; a transposed one in three dimensions by AMX's jit and jit_deconvolution with any number that "
-    "is no multiple of 16",
+    "weights is in all; a transposed one in three dimensions by AMX's jit and jit_deconvolution with any number of "
+    "input or output channels that is no multiple of 16",
     "results are NaN where what lies behind the input is none or infinite",
     "oneDNN 3.2 on Sapphire Rapids, in channels last: conv_transpose3d of 255 to 595 channels, kernels 4 and 7; "
     "conv3d of 533, kernel 4; conv1d, conv_transpose1d, conv2d of 1023 and 2047, kernels 4 and 7; f32, f16, 1x1 "
@@ -401,15 +401,11 @@ struct Call {
   Window window(int axis) const {
     Window window;
     if (by_weights()) {
-      const size_t a = size_t(axis), spatial = op.attributes[attr::padding].size() / 2;
-      const auto& kernel = op.attributes[attr::kernel_size];
-      window = {op.in(0).shape[2 + axis],
-                op.in(1).shape[2 + axis],
-                kernel[kernel.size() == 1 ? 0 : a],
-                op.attributes[attr::stride][a],
-                op.attributes[attr::dilation][a],
-                op.attributes[attr::padding][a],
-                op.attributes[attr::padding][a + spatial]};
+      const size_t a = size_t(axis);
+      const auto& padding = op.attributes[attr::padding];
+      window = {op.in(0).shape[2 + axis],       op.in(1).shape[2 + axis],         op.attributes[attr::kernel_size][a],
+                op.attributes[attr::stride][a], op.attributes[attr::dilation][a], padding[a],
+                padding[a + size_t(spatial())]};
     } else {
       window = window_of(op, axis);
       if (transposed()) std::swap(window.in, window.out);
