@@ -4,9 +4,10 @@
 
 Of ResNet-50's and MobileNetV2's convolutions, by input and by weights; batch norm in training, forward and backward;
 max pool; a step of Adam; attention of 12 heads, by its own op and by products with the scores as tensors. pylayout's
-side is a plan of the one op whose inputs lie in plain layouts on the device, so its time includes the reorders;
-`kernel` is what the plan's op alone is expected to take. PyTorch's time is the better of its two layouts, its
-algorithms chosen by measurement (cudnn.benchmark). Errors are of the whole result against double precision, as a
+side is a plan of the one op, its inputs on the device and its results in the layout that it likes, so its time includes
+the reorders of inputs; `kernel` is what the plan's op alone is expected to take. Both sides' times are the better of
+two layouts of the inputs, PyTorch's contiguous and channels last, its algorithms chosen by measurement
+(cudnn.benchmark). Errors are of the whole result against double precision, as a
 ratio of norms. Without PyTorch for CUDA pylayout alone is timed, checked against PyTorch on the processor.
 """
 
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pylayout as pl
+from pylayout import ops
 from pylayout.cli.terminal import Table, ms_text
 
 from .gpu import add_device, device_of
@@ -54,6 +56,7 @@ LAYERS = [
 ]
 NORMS = [Layer("64 x 112", 64, 112, 64, 0), Layer("256 x 56", 256, 56, 256, 0), Layer("512 x 7", 512, 7, 512, 0)]
 PARAMETERS = 2359296  # of the largest convolution of ResNet-50
+LAYOUTS = ["NCHW", "NHWC"]  # in which a plan is given images and kernels
 DTYPES = {"fp32": "f4", "tf32": "f4", "fp16": "f2"}
 
 
@@ -187,7 +190,7 @@ def attention(length: int, n: int, dtype: str, rng: np.random.Generator) -> list
     def own(graph: Any, q: Any, k: Any, v: Any, g: Any) -> Any:
         made = graph.op("scaled_dot_product_attention_backward", q, k, v, g)
         for gradient in made[1:]:
-            graph.output(gradient)
+            graph.output(gradient, layout="any")
         return made[0]
 
     def products(graph: Any, q: Any, k: Any, v: Any, g: Any) -> Any:
@@ -196,8 +199,8 @@ def attention(length: int, n: int, dtype: str, rng: np.random.Generator) -> list
         of_weights = graph.op("matmul", g, v, transpose_b=True)
         mean = graph.op("sum", of_weights * weights, dim=[3], keepdim=True)
         of_scores = weights * (of_weights - mean) * scale
-        graph.output(graph.op("matmul", of_scores, q, transpose_a=True))
-        graph.output(graph.op("matmul", weights, g, transpose_a=True))
+        graph.output(graph.op("matmul", of_scores, q, transpose_a=True), layout="any")
+        graph.output(graph.op("matmul", weights, g, transpose_a=True), layout="any")
         return graph.op("matmul", of_scores, k)
 
     name = f"attention {length}"
@@ -207,14 +210,19 @@ def attention(length: int, n: int, dtype: str, rng: np.random.Generator) -> list
     ]
 
 
-def ours(case: Case, math: str, options: argparse.Namespace) -> tuple[Callable[[], Any], float]:
-    """What runs it and waits, and what the op of the plan takes by itself."""
+def ours(case: Case, math: str, layout: str, options: argparse.Namespace) -> tuple[Callable[[], Any], float]:
+    """What runs it and waits, given images in a layout, and what the op of the plan takes by itself."""
     graph = pl.Graph()
     names = {"float32": "f32", "float16": "f16"}
-    values = [graph.input(f"x{i}", x.shape, names[x.dtype.name]) for i, x in enumerate(case.inputs)]
-    graph.output(case.build(graph, *values), "y")
+    layouts = [layout if x.ndim == 4 else None for x in case.inputs]
+    values = [
+        graph.input(f"x{i}", x.shape, names[x.dtype.name], form)
+        for i, (x, form) in enumerate(zip(case.inputs, layouts, strict=True))
+    ]
+    graph.output(case.build(graph, *values), "y", "any")
     plan = pl.compile(graph, device=options.device, math="fp32" if math == "fp16" else math, seconds=options.seconds)
     given = [pl.asarray(x, device=options.device) for x in case.inputs]
+    given = [ops.reorder(x, form) if form else x for x, form in zip(given, layouts, strict=True)]
 
     def run() -> Any:
         result = plan(*given)
@@ -271,25 +279,32 @@ def main(arguments: list[str] | None = None) -> None:
                 if case.name == "Adam":
                     doubles = [x.cpu() for x in doubles]
                 exact = case.torch(torch, *doubles).float().cpu().numpy()
-                run, kernel = ours(case, math, options)
-                engines = {"plan": run} | (theirs(torch, case, math) if torch.cuda.is_available() else {})
-                row: dict[str, Any] = {"case": case.name, "batch": batch, "math": math, "kernel_ms": kernel}
-                row["error"] = {name: relative_error(each(), exact) for name, each in engines.items()}
-                row["ms"] = take_turns(engines, options.rounds)
-                peers = [ms for name, ms in row["ms"].items() if name != "plan"]
+                plans = {f"plan:{layout}": ours(case, math, layout, options) for layout in LAYOUTS}
+                engines = {name: run for name, (run, _) in plans.items()}
+                engines |= theirs(torch, case, math) if torch.cuda.is_available() else {}
+                errors = {name: relative_error(each(), exact) for name, each in engines.items()}
+                times = take_turns(engines, options.rounds)
+                best = min(plans, key=times.__getitem__)
+                row: dict[str, Any] = {"case": case.name, "batch": batch, "math": math, "layout": best[5:]}
+                row |= {"error": errors, "ms": times, "plan_ms": times[best], "kernel_ms": plans[best][1]}
+                peers = [ms for name, ms in times.items() if name not in plans]
                 if peers:
-                    row["ratio"] = round(min(peers) / row["ms"]["plan"], 3)
+                    row["pytorch_ms"] = min(peers)
+                    row["ratio"] = round(min(peers) / times[best], 3)
                 rows.append(row)
                 print(row, flush=True)
-    table = Table(("case", "batch", "math", "plan", "kernel", "torch", "ratio", "error", "its error"))
+    table = Table(("case", "batch", "math", "layout", "plan", "kernel", "torch", "ratio", "error", "its error"))
     for row in rows:
-        peers = [ms for name, ms in row["ms"].items() if name != "plan"]
-        cells = [row["case"], str(row["batch"]), row["math"], ms_text(row["ms"]["plan"]), ms_text(row["kernel_ms"])]
         table.add(
-            *cells,
-            ms_text(min(peers)) if peers else "-",
+            row["case"],
+            str(row["batch"]),
+            row["math"],
+            row["layout"],
+            ms_text(row["plan_ms"]),
+            ms_text(row["kernel_ms"]),
+            ms_text(row["pytorch_ms"]) if "pytorch_ms" in row else "-",
             str(row.get("ratio", "-")),
-            f"{row['error']['plan']:.1e}",
+            f"{row['error']['plan:' + row['layout']]:.1e}",
             f"{row['error'].get('torch', float('nan')):.1e}",
         )
     table.print()

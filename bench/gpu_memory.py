@@ -7,14 +7,16 @@ Images are (batch, 256, 56, 56), of f16 twice as many, so that every row moves a
 launch costs and its last work-groups weigh twice (a copy had 3.68 TB/s on an H200, where it has 4.14 in f32). Matrices
 have as many numbers. At batch 64 they are 205 MB, well beyond the caches. TB/s counts every input and the result once
 (of what is selected or cut out: as many bytes as the result has). It stands beside the rate of a copy, and beside what
-a copy has on an H200 (`--peak`). The first and last image, or 64 rows, of each result are checked against double
-precision. "runs" is what the profile saw: an op that did not run alone, as where an argument was reordered, is marked,
-and ends the benchmark with an error.
+a copy has on an H200 (`--peak`). Norms in training count what they read twice, as their sums are of whole channels:
+no result can be written before all is read. The first and last image, or 64 rows, of each result are checked against
+double precision. "runs" is what the profile saw: an op that did not run alone, as where an argument was reordered, is
+marked, and ends the benchmark with an error.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +44,7 @@ class Case(NamedTuple):
     layout: str
     run: Callable[[], Any]
     exact: Callable[[Any], Any]  # of `some` images or rows in double precision
-    read: int  # bytes that it must read
+    moved: int  # bytes that it must read, and write beside its result
 
 
 class Tensors:
@@ -64,6 +66,29 @@ class Tensors:
         self.order = rng.permutation(len(self.rows))
         self.constants = rng.random((4, CHANNELS), dtype=np.float32).astype(NUMPY[dtype]) + NUMPY[dtype](0.5)
 
+    @functools.cached_property
+    def moments(self) -> tuple[Any, Any, Any]:
+        """Of a channel over all images: mean, 1 / standard deviation, and the mean of x * other, each (c, 1, 1)."""
+        mean, square, product = (np.zeros((CHANNELS, 1, 1)) for _ in range(3))
+        for image in self.array:
+            a = image.astype(np.float64)
+            mean += a.mean((1, 2), keepdims=True)
+            square += (a * a).mean((1, 2), keepdims=True)
+            product += (a * a[::-1]).mean((1, 2), keepdims=True)
+        mean, square, product = (sum_ / len(self.array) for sum_ in (mean, square, product))
+        return mean, 1 / np.sqrt(square - mean * mean + 1e-5), product
+
+    def standard(self, a: Any) -> Any:
+        """Some images with mean 0 and deviation 1 in each channel of all images."""
+        mean, inverse, _ = self.moments
+        return (a - mean) * inverse
+
+    def slope(self, a: Any) -> Any:
+        """The gradient by some images of what `standard` gives, where that by the result is `other`."""
+        mean, inverse, product = self.moments
+        of_both = (product - mean * mean[::-1]) * inverse
+        return inverse * (a[:, ::-1] - mean[::-1] - self.standard(a) * of_both)
+
     def on_device(self, array: Any) -> Any:
         return pl.asarray(np.ascontiguousarray(array), device=self.device)
 
@@ -80,6 +105,20 @@ def softmax(x: Any, axis: int) -> Any:
 
 def standard(x: Any, axis: int | tuple[int, ...], eps: float = 1e-5) -> Any:
     return (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + eps)
+
+
+def slope_of_rows(x: Any, g: Any) -> Any:
+    """The gradient by x of `standard(x, -1)`, where that by the result is g."""
+    h = standard(x, -1)
+    inverse = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    return inverse * (g - g.mean(-1, keepdims=True) - h * (g * h).mean(-1, keepdims=True))
+
+
+def adam(x: Any) -> Any:
+    """The third step by its gradient in reverse, with x and its squares as the averages so far."""
+    g = x[:, ::-1]
+    mean, square = 0.9 * x + 0.1 * g, 0.999 * x * x + 0.001 * g * g
+    return x - 0.001 * mean / (1 - 0.9**3) / (np.sqrt(square / (1 - 0.999**3)) + 1e-8)
 
 
 def max_pool(x: Any) -> Any:
@@ -108,8 +147,8 @@ def image_cases(t: Tensors, layout: str) -> Iterator[Case]:
     column = t.on_device(t.constants[0][:, None, None])
     read = x.nbytes
 
-    def case(name: str, run: Callable[..., Any], exact: Callable[[Any], Any], read: int = read) -> Case:
-        return Case(name, t.dtype, layout, lambda: run(layout=layout), exact, read)
+    def case(name: str, run: Callable[..., Any], exact: Callable[[Any], Any], moved: int = read) -> Case:
+        return Case(name, t.dtype, layout, lambda: run(layout=layout), exact, moved)
 
     yield case("relu", lambda **k: ops.relu(x, **k), lambda a: np.maximum(a, 0))
     yield case("add", lambda **k: ops.add(x, y, **k), lambda a: a + a[:, ::-1], 2 * read)
@@ -155,6 +194,19 @@ def image_cases(t: Tensors, layout: str) -> Iterator[Case]:
         lambda a: twice(twice(a, 2), 3),
     )
     yield case("cumsum over channels", lambda **k: ops.cumsum(x, 1, **k), lambda a: a.cumsum(1))
+    _, of_batch, squares = ops.batch_norm_training(x, weight, bias)
+    yield case(
+        "batch_norm_training",
+        lambda **k: ops.batch_norm_training(x, weight, bias, **k)[0],
+        lambda a: t.standard(a) * w + b,
+        2 * read,
+    )
+    yield case(
+        "batch_norm_backward",
+        lambda **k: ops.batch_norm_backward(x, y, of_batch, squares, weight, **k)[0],
+        lambda a: t.slope(a) * w,
+        4 * read,
+    )
 
 
 def matrix_cases(t: Tensors) -> Iterator[Case]:
@@ -162,6 +214,14 @@ def matrix_cases(t: Tensors) -> Iterator[Case]:
     x, order = t.matrix, t.on_device(t.order)
     weight, bias = (t.on_device(np.resize(row, COLUMNS)) for row in t.constants[:2])
     w, b = (np.resize(row, COLUMNS).astype(np.float64) for row in t.constants[:2])
+    squares, flipped = ops.mul(x, x), t.on_device(t.rows[:, ::-1])
+    rate, step = t.on_device(np.array(0.001, np.float32)), t.on_device(np.array(3, np.float32))
+    more = {  # bytes, beside one reading and one writing of x
+        "gather of rows": order.nbytes,
+        "layer_norm_backward": x.nbytes,
+        "sgd_step with momentum": 3 * x.nbytes,
+        "adam_step": 5 * x.nbytes,
+    }
     every: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
         ("softmax", lambda: ops.softmax(x, -1), lambda a: softmax(a, -1)),
         ("log_softmax", lambda: ops.log_softmax(x, -1), lambda a: np.log(softmax(a, -1))),
@@ -171,10 +231,20 @@ def matrix_cases(t: Tensors) -> Iterator[Case]:
         ("cumsum", lambda: ops.cumsum(x, -1), lambda a: a.cumsum(-1)),
         ("gather of rows", lambda: ops.index_select(x, 0, order), lambda a: t.rows[some(t.order)]),
         ("transpose", lambda: ops.reorder(ops.transpose(x, 0, 1), "ab"), lambda a: some(t.rows.T)),
+        (
+            "layer_norm_backward",
+            lambda: ops.layer_norm_backward(x, flipped, COLUMNS, weight)[0],
+            lambda a: slope_of_rows(a, a[:, ::-1] * w),
+        ),
+        (
+            "sgd_step with momentum",
+            lambda: ops.sgd_step(x, flipped, rate, squares, momentum=0.9)[0],
+            lambda a: a - 0.001 * (0.9 * a * a + a[:, ::-1]),
+        ),
+        ("adam_step", lambda: ops.adam_step(x, flipped, rate, x, squares, step)[0], adam),
     ]
     for name, run, exact in every:
-        read = x.nbytes + (order.nbytes if name.startswith("gather") else 0)
-        yield Case(name, t.dtype, "rows", run, exact, read)
+        yield Case(name, t.dtype, "rows", run, exact, x.nbytes + more.get(name, 0))
 
 
 def reorder_cases(t: Tensors, target_dtype: str) -> Iterator[Case]:
@@ -215,7 +285,7 @@ def measure(case: Case, exact: Any, options: argparse.Namespace) -> dict[str, An
     row["runs"] = [event["implementation"].partition("[")[0] for event in recording.events]
     times = [milliseconds(case.run, lambda: pl.synchronize(options.device)) for _ in range(options.rounds)]
     row["ms"] = statistics.median(times)
-    row["bytes"] = case.read + written
+    row["bytes"] = case.moved + written
     row["tb_s"] = row["bytes"] / row["ms"] / 1e9
     return row
 

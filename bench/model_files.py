@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import generators, super_resolution, text_models, torchvision_models, video_models
+from . import generators, image_transformers, super_resolution, text_models, torchvision_models, video_models
 
 __all__ = ["NETWORKS", "input_of", "module_of", "prepare"]
 
@@ -18,6 +18,7 @@ _INPUTS = {  # of each family
     text_models: text_models.tokens_for,
     video_models: video_models.clips_for,
     generators: generators.inputs_for,
+    image_transformers: image_transformers.images_for,
 }
 NETWORKS = [network for family in _INPUTS for network in family.NETWORKS]
 

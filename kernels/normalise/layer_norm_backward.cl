@@ -1,4 +1,4 @@
-// The gradients of layer_norm, rms_norm and group_norm, in three launches; dense tensors, a row's elements side by side.
+// The gradients of layer_norm, rms_norm and group_norm; dense tensors, a row's elements side by side.
 //
 // With h = (src - mean) / sqrt(variance + eps) (CENTRED 0: src / sqrt(mean(src^2) + eps)), g = grad * weight, and means
 // over a row:
@@ -7,18 +7,17 @@
 //
 // layer_norm_backward: dst, GROUP work-items a row, and of each row its mean and 1 / sqrt(variance + eps), stats[row][2].
 // layer_norm_backward_parts: the other sums of each part of the rows, LANES_X weights a work-group, LANES_Y work-items a
-// weight; layer_norm_backward_join: of all parts.  Sums have one order.
+// weight, which lie behind the rows' numbers, parts[part][2][weight].  layer_norm_backward_join.cl adds them.
 //
 // Weight k of row r: element k of the row; with PER_CHANNEL, rows being groups of channels, channel r % groups * (channels
 // of a group) + (its element) / positions.
-// Tensors: SRC, GRAD, DST (rows, size); WEIGHT, DWEIGHT, DBIAS (weights).
+// Tensors: SRC, GRAD, DST (rows, size); WEIGHT (weights).
 #include "common/rows.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
 #define GRAD_DTYPE f32
 #define DST_DTYPE f32
-#define DWEIGHT_DTYPE f32
 #endif
 #ifndef CENTRED
 #define CENTRED 1  // 0: the root of the mean square: 0, 1
@@ -93,7 +92,6 @@ __kernel void layer_norm_backward(__global const STORAGE_T(SRC)* restrict src,
     stats[2 * row + 1] = inverse;
 }
 
-// parts[part][2][weight] lies behind the rows' numbers.
 #define PART_AT(part, k) (2 * (idx_t)shape.rows + ((idx_t)(part)*2 + (k)) * shape.weights)
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
@@ -116,23 +114,4 @@ void layer_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src,
     if (ly > 0 || k >= shape.weights) return;
     stats[PART_AT(part, 0) + k] = product;
     stats[PART_AT(part, 1) + k] = sum;
-}
-
-__kernel void layer_norm_backward_join(__global const float* restrict stats,
-                                       __global STORAGE_T(DWEIGHT)* restrict dweight
-#if CENTRED
-                                       , __global STORAGE_T(DWEIGHT)* restrict dbias
-#endif
-                                       , const norm_rows shape) {
-    const int k = (int)get_global_id(0);
-    if (k >= shape.weights) return;
-    float product = 0.0f, sum = 0.0f;
-    _Pragma("unroll 8") for (int part = 0; part < shape.parts; ++part) {
-        product += stats[PART_AT(part, 0) + k];
-        sum += stats[PART_AT(part, 1) + k];
-    }
-    STORE(DWEIGHT, dweight, k, product);
-#if CENTRED
-    STORE(DWEIGHT, dbias, k, sum);
-#endif
 }

@@ -126,6 +126,7 @@ TEST("norms") {
   seen.clear();
   run({"layer_norm_backward", "normalized_shape=[96]", {{7, 9, 96}, {7, 9, 96}, {96}}});
   run({"layer_norm_backward", "normalized_shape=[12]", {{301, 12}, {301, 12}}});
+  run({"layer_norm_backward", "normalized_shape=[768]", {{501, 768}, {501, 768}, {768}}});  // parts of several rows
   run({"rms_norm_backward", "normalized_shape=[1028]", {{5, 1028}, {5, 1028}, {1028}}});
   CHECK(seen.count("layer_norm_backward_rows") == 1);
   run({"layer_norm_backward", "normalized_shape=[70]", {{9, 5, 70}, {9, 5, 70}, {70}}});

@@ -1,5 +1,5 @@
 // layer_norm_backward (and rms_norm's) and group_norm_backward (kernels/normalise/layer_norm_backward.cl,
-// layer_norm_backward_rows.cl).
+// layer_norm_backward_rows.cl, layer_norm_backward_join.cl).
 #include <algorithm>
 
 #include "providers/opencl/addressing/places.h"
@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kGroup = 256, kMostAcross = 32;                         // work-items
 constexpr int64_t kGroupsOfUnit = 4, kLeastTerms = 8, kMostTerms = 2048;  // terms: of a work-item's sums
+constexpr int64_t kGroupsThatHold = 2;                                    // of a unit, where they hold rows
 
 struct NormRows {
   bool per_channel, centred;
@@ -19,8 +20,8 @@ struct NormRows {
   int64_t terms, parts, terms_of_part;  // of a weight's sums
   int64_t lanes_x = 1, lanes_y = 1;
   int group;
-  int64_t held = 0,
-          rows_of_group = 1;  // rows that work-items hold: fours of one that each has, rows a work-group; or 0
+  int64_t held = 0;           // fours of a row that a work-item holds; 0: none
+  int64_t rows_of_group = 1;  // held at a time
 
   NormRows(const Op& op, const OpenclDevice& device)
       : per_channel(op.schema->kind == "group_norm_backward"), centred(per_channel || op.attributes[attr::centred]) {
@@ -43,10 +44,8 @@ struct NormRows {
       while (!per_channel && lanes_x < kMostAcross && lanes_x < weights) lanes_x *= 2;
       while (lanes_x * lanes_y * 2 <= most && lanes_y < terms) lanes_y *= 2;
     }
-    part_over(device, weights);
-  }
-  void part_over(const OpenclDevice& device, int64_t across) {  // work-items along weights
-    const int64_t wanted = divided_up(kGroupsOfUnit * device.capabilities().compute_units, divided_up(across, lanes_x));
+    const int64_t wanted =
+        divided_up(kGroupsOfUnit * device.capabilities().compute_units, divided_up(weights, lanes_x));
     parts =
         std::max(std::min(wanted, divided_up(terms, lanes_y * kLeastTerms)), divided_up(terms, lanes_y * kMostTerms));
     terms_of_part = divided_up(terms, parts);
@@ -62,13 +61,13 @@ struct NormRows {
     held = divided_up(fours, group);
     if (held > kMost) return false;
     while (group * rows_of_group * 2 <= most && rows_of_group < rows) rows_of_group *= 2;
-    lanes_x = lanes_y = 1;
-    while (lanes_x < kMostAcross && lanes_x < fours) lanes_x *= 2;
-    while (lanes_x * lanes_y * 2 <= most && lanes_y < terms) lanes_y *= 2;
-    part_over(device, fours);
+    const int64_t times = divided_up(rows, rows_of_group);  // that a work-group takes rows_of_group rows, in all
+    terms_of_part = divided_up(times, kGroupsThatHold * device.capabilities().compute_units) * rows_of_group;
+    parts = divided_up(rows, terms_of_part);
     return true;
   }
-  size_t workspace_bytes() const { return size_t(2 * (rows + parts * weights)) * sizeof(float); }
+  size_t workspace_bytes() const { return size_t(2 * (rows_kept() + parts * weights)) * sizeof(float); }
+  int64_t rows_kept() const { return held ? 0 : rows; }  // whose mean and deviation lie before the sums of weights
   Launch& pass(Launch& launch) const {
     const cl_int shape[] = {cl_int(rows),    cl_int(size),  cl_int(groups),       cl_int(positions),
                             cl_int(weights), cl_int(parts), cl_int(terms_of_part)};
@@ -76,37 +75,51 @@ struct NormRows {
   }
 };
 
-std::unique_ptr<Kernel> prepare_norm_backward(OpenclDevice& device, const Op& op, const NormRows& rows) {
+// dst, and the sums of weights of each part of the rows.
+void add_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
   KernelSource source("normalise/layer_norm_backward.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
-  source.define("DST_DTYPE", name_of(op.out().dtype)).define("DWEIGHT_DTYPE", name_of(op.out(1).dtype));
+  source.define("DST_DTYPE", name_of(op.out().dtype)).define("CENTRED", rows.centred ? 1 : 0);
   if (op.has(2)) source.define("WEIGHT_DTYPE", name_of(op.in(2).dtype));
-  source.define("CENTRED", rows.centred ? 1 : 0).define("PER_CHANNEL", rows.per_channel ? 1 : 0);
-  source.define("GROUP", rows.group).define("LANES_X", rows.lanes_x).define("LANES_Y", rows.lanes_y);
-  auto kernel = std::make_unique<KernelList>(device);
-  KernelSource held("normalise/layer_norm_backward_rows.cl");
-  held.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
-  held.define("DST_DTYPE", name_of(op.out().dtype)).define("CENTRED", rows.centred ? 1 : 0);
-  if (op.has(2)) held.define("WEIGHT_DTYPE", name_of(op.in(2).dtype));
-  held.define("GROUP", rows.group).define("ROWS", rows.rows_of_group).define("HELD", rows.held);
-  held.define("LANES_X", rows.lanes_x).define("LANES_Y", rows.lanes_y);
-  Launch& first =
-      rows.held ? kernel->add(held, "layer_norm_backward_rows") : kernel->add(source, "layer_norm_backward");
-  first.input(0).input(1);
+  source.define("PER_CHANNEL", rows.per_channel ? 1 : 0).define("GROUP", rows.group);
+  source.define("LANES_X", rows.lanes_x).define("LANES_Y", rows.lanes_y);
+  Launch& first = kernel.add(source, "layer_norm_backward").input(0).input(1);
   if (op.has(2)) first.input(2);
   rows.pass(first.output(0).workspace()).scalar(cl_float(op.attributes[attr::eps]));
-  if (rows.held)
-    first.global({size_t(rows.group), size_t(rows.rows)}).local({size_t(rows.group), size_t(rows.rows_of_group)});
-  else
-    first.global({size_t(rows.rows * rows.group)}).local({size_t(rows.group > 1 ? rows.group : 64)});
-  Launch& sums = rows.held ? kernel->add(held, "layer_norm_backward_rows_parts")
-                           : kernel->add(source, "layer_norm_backward_parts");
+  first.global({size_t(rows.rows * rows.group)}).local({size_t(rows.group > 1 ? rows.group : 64)});
+  Launch& sums = kernel.add(source, "layer_norm_backward_parts");
   rows.pass(sums.input(0).input(1).workspace());
-  const int64_t across = divided_up(rows.held ? rows.size / 4 : rows.weights, rows.lanes_x) * rows.lanes_x;
+  const int64_t across = divided_up(rows.weights, rows.lanes_x) * rows.lanes_x;
   sums.global({size_t(across), size_t(rows.parts * rows.lanes_y)}).local({size_t(rows.lanes_x), size_t(rows.lanes_y)});
+}
+
+// The same in one launch, of rows that work-items hold.
+void add_held_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
+  KernelSource source("normalise/layer_norm_backward_rows.cl");
+  source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
+  source.define("DST_DTYPE", name_of(op.out().dtype)).define("CENTRED", rows.centred ? 1 : 0);
+  if (op.has(2)) source.define("WEIGHT_DTYPE", name_of(op.in(2).dtype));
+  source.define("GROUP", rows.group).define("ROWS", rows.rows_of_group).define("HELD", rows.held);
+  Launch& launch = kernel.add(source, "layer_norm_backward_rows").input(0).input(1);
+  if (op.has(2)) launch.input(2);
+  launch.output(0).workspace().scalar(cl_int(rows.rows)).scalar(cl_int(rows.size)).scalar(cl_int(rows.terms_of_part));
+  launch.scalar(cl_float(op.attributes[attr::eps]));
+  launch.global({size_t(rows.group), size_t(rows.parts * rows.rows_of_group)});
+  launch.local({size_t(rows.group), size_t(rows.rows_of_group)});
+}
+
+std::unique_ptr<Kernel> prepare_norm_backward(OpenclDevice& device, const Op& op, const NormRows& rows) {
+  auto kernel = std::make_unique<KernelList>(device);
+  rows.held ? add_held_rows(*kernel, op, rows) : add_rows(*kernel, op, rows);
+  const int64_t lanes_x = device.capabilities().cpu ? 64 : 32, lanes_y = device.capabilities().cpu ? 1 : 8;
+  KernelSource source("normalise/layer_norm_backward_join.cl");
+  source.define("DWEIGHT_DTYPE", name_of(op.out(1).dtype)).define("CENTRED", rows.centred ? 1 : 0);
+  source.define("LANES_X", lanes_x).define("LANES_Y", lanes_y);
   Launch& join = kernel->add(source, "layer_norm_backward_join").workspace().output(1);
   if (rows.centred) join.output(2);
-  rows.pass(join).global({size_t(rows.weights)}).local({64});
+  join.scalar(cl_int(rows.weights)).scalar(cl_int(rows.parts)).scalar(cl_int(2 * rows.rows_kept()));
+  join.global({size_t(divided_up(rows.weights, lanes_x) * lanes_x), size_t(lanes_y)});
+  join.local({size_t(lanes_x), size_t(lanes_y)});
   return kernel;
 }
 
