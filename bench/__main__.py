@@ -24,6 +24,7 @@ _ASIDE = {
     "dlprimitives",
     "engines",
     "generators",
+    "image_transformers",
     "model_files",
     "programs",
     "record",
