@@ -166,7 +166,8 @@ TEST("matmul by blocks") {
                         {{70, 401}, {51, 401}, "transpose_b=true"},
                         {{45, 70}, {51, 45}, "transpose_a=true transpose_b=true activation=relu"},
                         {{3, 41, 40}, {40, 33}, ""},
-                        {{2, 1, 41, 40}, {3, 40, 33}, ""}};
+                        {{2, 1, 41, 40}, {3, 40, 33}, ""},
+                        {{2, 3, 41, 40}, {2, 3, 33, 40}, "transpose_b=true"}};
   for (const Case& c : cases) {
     const bool ta = Attributes::parse(c.attributes).has(attr::transpose_a),
                tb = Attributes::parse(c.attributes).has(attr::transpose_b);

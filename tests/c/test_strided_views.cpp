@@ -184,6 +184,9 @@ TEST("others") {
     check_all("max_pool2d", "kernel_size=[3,3] stride=[2,2] padding=[1,1]", {{n, 32, 7, 9}});
     check_all("avg_pool2d", "kernel_size=[3,3] stride=[1,1] padding=[1,1]", {{n, 32, 7, 9}});
   }
+  // Heads of a joined product, each row of which lies beside those of other heads.
+  const std::vector<Dims> heads{{2, 3, 41, 40}, {2, 3, 37, 40}};
+  CHECK(check("matmul", "transpose_b=true", heads, Layout::parse("acbd"), true, false) > 0);
   // What goes by rows has no strided views.
   CHECK(check("softmax", "dim=1", {{2, 32, 5, 3}}, Layout::parse("NHWC"), true, false) == 0);
 }

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "providers/host/attention/head_layouts.h"
-#include "providers/host/attention/head_matrices.h"
+#include "providers/host/common/head_layouts.h"
+#include "providers/host/common/matrices.h"
 #include "providers/host/attention/score_rows.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
@@ -79,13 +79,13 @@ struct AttentionBody {
     if (rest) std::memset(panels + keys / panel * panel * width, 0, size_t(panel * width) * sizeof(float));
     if (dtype == DType::f32) {
       static const TransposeRun transpose = transposer(sizeof(float));
-      const float* first = static_cast<const float*>(data) + k.heads[size_t(head)];
+      const float* first = static_cast<const float*>(data) + k.offsets[size_t(head)];
       for (int64_t j = 0; j < keys; j += panel)
         transpose(first + j * k.row_step, k.row_step, panels + j * width, panel, std::min(panel, keys - j), width);
       return;
     }
     for (int64_t j = 0; j < keys; ++j) {
-      load(data, k.heads[size_t(head)] + j * k.row_step, 1, width, row);
+      load(data, k.offsets[size_t(head)] + j * k.row_step, 1, width, row);
       float* to = panels + j / panel * panel * width + j % panel;
       for (int64_t e = 0; e < width; ++e) to[e * panel] = row[e];
     }
@@ -94,7 +94,7 @@ struct AttentionBody {
   void copy_values(const void* data, int64_t head, float* values) const {
     const int64_t padded = padded_width();
     for (int64_t j = 0; j < keys; ++j) {
-      load(data, v.heads[size_t(head)] + j * v.row_step, 1, value_width, values + j * padded);
+      load(data, v.offsets[size_t(head)] + j * v.row_step, 1, value_width, values + j * padded);
       std::fill(values + j * padded + value_width, values + (j + 1) * padded, 0.0f);
     }
   }
@@ -103,7 +103,7 @@ struct AttentionBody {
   const float* mask_of(const KernelArguments& arguments, int64_t head, int64_t query, int64_t first, int64_t count,
                        const Room& room, float* space) const {
     if (shares_mask_row()) return space + room.mask + first;
-    const int64_t at = mask.heads[size_t(head)] + query * mask.row_step + first * mask.column_step;
+    const int64_t at = mask.offsets[size_t(head)] + query * mask.row_step + first * mask.column_step;
     if (mask_in_place) return static_cast<const float*>(input(arguments, 3)) + at;
     load_mask(input(arguments, 3), at, mask.column_step, count, space + room.row);
     return space + room.row;
@@ -119,11 +119,11 @@ struct AttentionBody {
     Product first, second;
     first.rows = second.rows = rows;
     first.depth = width;
-    first.a = static_cast<const float*>(input(arguments, 0)) + q.heads[size_t(head)] + query * q.row_step;
+    first.a = static_cast<const float*>(input(arguments, 0)) + q.offsets[size_t(head)] + query * q.row_step;
     first.a_step = q.row_step;
     if (dtype != DType::f32) {
       for (int64_t i = 0; i < rows; ++i)
-        load(input(arguments, 0), q.heads[size_t(head)] + (query + i) * q.row_step, 1, width,
+        load(input(arguments, 0), q.offsets[size_t(head)] + (query + i) * q.row_step, 1, width,
              space + room.queries + i * width);
       first.a = space + room.queries;
       first.a_step = width;
@@ -179,7 +179,7 @@ struct AttentionBody {
     }
     for (int64_t i = 0; i < rows; ++i) {
       float* row = sums + i * padded;
-      const int64_t target = y.heads[size_t(head)] + (query + i) * y.row_step;
+      const int64_t target = y.offsets[size_t(head)] + (query + i) * y.row_step;
       const bool nothing = end == 0 || total[i] == 0;
       if (dtype == DType::f32 && !nothing) {
         scale_into(row, value_width, 1.0f / total[i], static_cast<float*>(output(arguments)) + target);
@@ -195,7 +195,7 @@ struct AttentionBody {
 
   void operator()(const KernelArguments& arguments) const {
     const Room room = this->room();
-    const int64_t tasks = int64_t(q.heads.size()) * parts;
+    const int64_t tasks = int64_t(q.offsets.size()) * parts;
     const double nanoseconds = double(tasks) / double(parts) * double(queries) * double(keys) *
                                (double(width + value_width) * 0.01 + 0.2) / double(slots);
     const int threads = int(std::min<int64_t>(threads_for(nanoseconds * double(slots)), slots));
@@ -214,10 +214,10 @@ struct AttentionBody {
           packed = shared;
         }
         if (shares_mask_row())
-          load_mask(input(arguments, 3), mask.heads[size_t(head)], mask.column_step, keys, space + room.mask);
+          load_mask(input(arguments, 3), mask.offsets[size_t(head)], mask.column_step, keys, space + room.mask);
         const bool direct = values_in_place();
         const float* values =
-            direct ? static_cast<const float*>(input(arguments, 2)) + v.heads[size_t(shared)] : space + room.values;
+            direct ? static_cast<const float*>(input(arguments, 2)) + v.offsets[size_t(shared)] : space + room.values;
         const int64_t value_step = direct ? v.row_step : padded_width();
         for (int64_t query = first; query < last; query += kQueryBlock)
           block(arguments, head, query, std::min(kQueryBlock, last - query), values, value_step, room, space);
@@ -259,7 +259,7 @@ AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs
   body.mask_in_place = masked && mask.dtype == DType::f32 && body.mask.column_step == 1;
   // Four tasks for each thread, so that they end together, as long as the heads can be parted.
   const int64_t threads = std::max(1, omp_get_max_threads()),
-                heads = std::max<int64_t>(1, int64_t(body.q.heads.size()));
+                heads = std::max<int64_t>(1, int64_t(body.q.offsets.size()));
   const int64_t blocks = std::max<int64_t>(1, (body.queries + kQueryBlock - 1) / kQueryBlock);
   if (heads < 4 * threads) body.parts = std::min(blocks, (4 * threads + heads - 1) / heads);
   body.slots = std::min(threads, heads * body.parts);

@@ -6,8 +6,8 @@
 // added up afterwards; their number does not depend on the threads, so that sums have one order.
 #include <algorithm>
 
-#include "providers/host/attention/head_layouts.h"
-#include "providers/host/attention/head_matrices.h"
+#include "providers/host/common/head_layouts.h"
+#include "providers/host/common/matrices.h"
 #include "providers/host/attention/score_rows.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
@@ -56,7 +56,7 @@ struct Body {
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
 
-  int64_t heads() const { return int64_t(k.heads.size()); }
+  int64_t heads() const { return int64_t(k.offsets.size()); }
   int64_t whole_keys() const { return round_up(keys, kScoreLanes); }
   int64_t key_columns() const { return round_up(width, product.width); }
   int64_t value_columns() const { return round_up(value_width, product.width); }
@@ -166,7 +166,7 @@ struct Body {
 
     void add_mask(int64_t head, int64_t query, float* row, int64_t seen) const {
       float* mask = space + room.mask;
-      body.load_mask(input(arguments, kMask), body.mask.heads[size_t(head)] + query * body.mask.row_step,
+      body.load_mask(input(arguments, kMask), body.mask.offsets[size_t(head)] + query * body.mask.row_step,
                      body.mask.column_step, seen, mask);
       mask_and_largest(body.mask_is_bool, mask, row, seen, 0.0f);
     }
@@ -179,9 +179,9 @@ struct Body {
       float* gradients = space + room.gradients;
       float* query_rows = space + room.query_rows;
       float* grad_rows = space + room.grad_rows;
-      body.read_rows(input(arguments, kQ), body.q.heads[size_t(head)] + query * body.q.row_step, body.q.row_step, rows,
+      body.read_rows(input(arguments, kQ), body.q.offsets[size_t(head)] + query * body.q.row_step, body.q.row_step, rows,
                      rows, body.width, body.key_columns(), query_rows);
-      body.read_rows(input(arguments, kGrad), body.grad.heads[size_t(head)] + query * body.grad.row_step,
+      body.read_rows(input(arguments, kGrad), body.grad.offsets[size_t(head)] + query * body.grad.row_step,
                      body.grad.row_step, rows, rows, body.value_width, body.value_columns(), grad_rows);
       scores(query_rows, body.key_columns(), body.width, space + room.key_panels, rows, whole, weights);
       scores(grad_rows, body.value_columns(), body.value_width, space + room.value_panels, rows, whole, gradients);
@@ -216,15 +216,15 @@ struct Body {
       p.c_step = body.key_columns();
       body.product.run(p);
       body.write_rows(p.c, body.key_columns(), rows, body.width, output(arguments, 0),
-                      body.dq.heads[size_t(head)] + query * body.dq.row_step, body.dq.row_step);
+                      body.dq.offsets[size_t(head)] + query * body.dq.row_step, body.dq.row_step);
       add_by_key(weights, rows, end, grad_rows, body.value_columns(), of_values);
       add_by_key(gradients, rows, end, query_rows, body.key_columns(), of_keys);
     }
   };
 
   void write_sums(const KernelArguments& arguments, int64_t head, const float* of_keys, const float* of_values) const {
-    write_rows(of_keys, key_columns(), keys, width, output(arguments, 1), dk.heads[size_t(head)], dk.row_step);
-    write_rows(of_values, value_columns(), keys, value_width, output(arguments, 2), dv.heads[size_t(head)],
+    write_rows(of_keys, key_columns(), keys, width, output(arguments, 1), dk.offsets[size_t(head)], dk.row_step);
+    write_rows(of_values, value_columns(), keys, value_width, output(arguments, 2), dv.offsets[size_t(head)],
                dv.row_step);
   }
 
@@ -244,9 +244,9 @@ struct Body {
           float* own = parts > 1 ? sums + task * sum_floats() : space + room.sums;
           std::fill(own, own + sum_floats(), 0.0f);
           if (head != packed) {
-            read_rows(input(arguments, kK), k.heads[size_t(head)], k.row_step, keys, whole_keys(), width, key_columns(),
+            read_rows(input(arguments, kK), k.offsets[size_t(head)], k.row_step, keys, whole_keys(), width, key_columns(),
                       space + room.key_rows);
-            read_rows(input(arguments, kV), v.heads[size_t(head)], v.row_step, keys, whole_keys(), value_width,
+            read_rows(input(arguments, kV), v.offsets[size_t(head)], v.row_step, keys, whole_keys(), value_width,
                       value_columns(), space + room.value_rows);
             pack(space + room.key_rows, key_columns(), width, space + room.key_panels);
             pack(space + room.value_rows, value_columns(), value_width, space + room.value_panels);

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "providers/host/attention/head_layouts.h"
+#include "providers/host/common/head_layouts.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 

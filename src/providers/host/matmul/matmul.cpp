@@ -1,5 +1,7 @@
 // Kinds matmul and linear, as references: exact sums in double; matmul in f32 also by blocks that are copied first,
 // linear as a product of rows and packed weights, which are fetched while the ones before them are multiplied.
+#include "providers/host/common/head_layouts.h"
+#include "providers/host/common/matrices.h"
 #include "providers/host/common/reference.h"
 #include "providers/host/conv/conv_candidates.h"
 #include "providers/host/conv/pointwise_product.h"
@@ -8,35 +10,21 @@
 namespace pl::host {
 namespace {
 
-// A stack of matrices in a plain array: element (b, i, j) at offset[b] + i * row_step + j * column_step.
-struct Matrices {
-  std::vector<int64_t> offsets;
-  int64_t row_step = 0, column_step = 0;
-};
-
-// The matrices of `shape` for each index of the batch shape, as broadcasting repeats them.
-Matrices matrices_of(const Dims& shape, bool transposed, bool vector_is_row, const Dims& batch) {
-  const int rank = shape.size();
-  Matrices matrices;
+// The matrices of a tensor for each index of the batch shape, as broadcasting repeats them; of a vector as a row, or a
+// column.
+Matrices matrices_of(const TensorDesc& desc, bool transposed, bool vector_is_row, Dims batch) {
+  const int rank = desc.rank();
   if (rank == 1) {
-    (vector_is_row ? matrices.column_step : matrices.row_step) = 1;
-  } else {
-    matrices.row_step = transposed ? 1 : shape[rank - 1];
-    matrices.column_step = transposed ? shape[rank - 1] : 1;
+    const int64_t size = desc.shape[0];
+    const Dims shape = vector_is_row ? Dims{1, size} : Dims{size, 1};
+    const TensorDesc matrix = TensorDesc::dense(desc.dtype, shape);
+    for (int64_t side : shape) batch.push_back(side);
+    return Matrices(matrix, batch);
   }
-  matrices.offsets = {0};
-  int64_t step = rank < 2 ? 0 : shape[rank - 2] * shape[rank - 1];
-  std::vector<int64_t> steps(size_t(batch.size()), 0);
-  for (int i = rank - 3; i >= 0; --i) {
-    if (shape[i] != 1) steps[size_t(batch.size() - (rank - 2) + i)] = step;
-    step *= shape[i];
-  }
-  for (int i = 0; i < batch.size(); ++i) {
-    std::vector<int64_t> grown;
-    for (int64_t offset : matrices.offsets)
-      for (int64_t j = 0; j < batch[i]; ++j) grown.push_back(offset + j * steps[size_t(i)]);
-    matrices.offsets = std::move(grown);
-  }
+  batch.push_back(desc.shape[rank - 2]);
+  batch.push_back(desc.shape[rank - 1]);
+  Matrices matrices(desc, batch);
+  if (transposed) std::swap(matrices.row_step, matrices.column_step);
   return matrices;
 }
 
@@ -135,11 +123,20 @@ struct BlockedBody {
 constexpr double kReachOfBlocks = 0.8, kOfColumnsOfA = 0.96, kOfColumnsOfB = 0.97;
 constexpr int64_t kLeastBlock = 32;
 
-void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t columns, int64_t depth,
-                 CandidateList& out) {
-  if (op.in(0).dtype != DType::f32 || op.has_empty_tensor()) return;
-  if (b.offsets.size() > 1 && std::all_of(b.offsets.begin(), b.offsets.end(), [](int64_t o) { return o == 0; }) &&
-      a.column_step == 1 && op.in(0).elements() == int64_t(a.offsets.size()) * rows * depth) {
+// Dense in `layout`, or a strided view in it whose rows or columns have unit steps.
+TensorDesc strided_rows_as(const TensorDesc& desc, const Layout& layout) {
+  const TensorDesc view = strided_view_as(desc, layout);
+  const int rank = desc.rank();
+  const bool unit = view.strides[rank - 1] == 1 || (rank > 1 && view.strides[rank - 2] == 1);
+  return unit ? view : dense_as(desc, layout);
+}
+
+void list_blocks(const Op& op, const std::vector<TensorDesc>& inputs, Matrices a, Matrices b, int64_t rows,
+                 int64_t columns, int64_t depth, CandidateList& out) {
+  const int64_t step = rows * a.row_step;
+  bool one_after_another = a.column_step == 1;
+  for (size_t i = 0; i < a.offsets.size(); ++i) one_after_another &= a.offsets[i] == int64_t(i) * step;
+  if (one_after_another && std::all_of(b.offsets.begin(), b.offsets.end(), [](int64_t o) { return o == 0; })) {
     rows *= int64_t(a.offsets.size());  // one matrix for all: they are its rows
     a.offsets = b.offsets = {0};
   }
@@ -152,8 +149,6 @@ void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t col
     BlockedBody body{product, a.offsets, b.offsets, 0, op.has(2), post_ops.first.added, {}, post_ops.rest};
     if (post_ops.first.function) body.activation = Activation::of(*post_ops.first.function);
     body.threads = std::min(most, body.tasks());
-    std::vector<TensorDesc> inputs;
-    for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
     const size_t bytes = size_t(body.threads * product.floats()) * sizeof(float);
     add_candidate(out, concat("blocks:", small.width * 4 * 8), Quality::fast, inputs, {dense_plain(op.out())},
                   [body = std::move(body)] { return body; });
@@ -180,9 +175,17 @@ void list_matmul(const Op& op, CandidateList& out) {
     const int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     batch.push_back(sa == 1 ? sb : sa);
   }
-  const Matrices left = matrices_of(a, ta, true, batch), right = matrices_of(b, tb, false, batch);
-  list_blocks(op, left, right, rows, columns, depth, out);
-  add(op, out, left, right, rows, columns, depth);
+  const auto of_a = [&](const TensorDesc& desc) { return matrices_of(desc, ta, true, batch); };
+  const auto of_b = [&](const TensorDesc& desc) { return matrices_of(desc, tb, false, batch); };
+  if (op.in(0).dtype == DType::f32 && !op.has_empty_tensor())
+    for (const Layout& layout_a : head_layouts(ra))
+      for (const Layout& layout_b : head_layouts(rb)) {
+        std::vector<TensorDesc> inputs;
+        for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
+        inputs[0] = strided_rows_as(op.in(0), layout_a), inputs[1] = strided_rows_as(op.in(1), layout_b);
+        list_blocks(op, inputs, of_a(inputs[0]), of_b(inputs[1]), rows, columns, depth, out);
+      }
+  add(op, out, of_a(dense_plain(op.in(0))), of_b(dense_plain(op.in(1))), rows, columns, depth);
 }
 PL_HOST_KIND("matmul", list_matmul);
 
@@ -223,7 +226,8 @@ void list_linear(const Op& op, CandidateList& out) {
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.size(); ++i) rows *= x[i];
   list_rows(op, rows, out);
-  add(op, out, {{0}, depth, 1}, {{0}, 1, depth}, rows, weight[0], depth);
+  const TensorDesc all = TensorDesc::dense(op.in(0).dtype, {rows, depth});
+  add(op, out, Matrices(all, all.shape), matrices_of(dense_plain(op.in(1)), true, false, {}), rows, weight[0], depth);
 }
 PL_HOST_KIND("linear", list_linear);
 

@@ -154,23 +154,30 @@ struct GatherElementsBody {
   }
 };
 
+// Next to a copy of runs: the result written in another order than x is read.
+constexpr double kReachAcross = 0.6;
+
 template <class T>
 void add_elements(const Op& op, CandidateList& out) {
   const int dim = int(op.attributes[attr::dim]);
-  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TensorDesc x = op.in(0).with_layout(layout), index = op.in(1).with_layout(layout);
-    const TensorDesc y = op.out().with_layout(layout);
-    add_candidate(out, "gather_elements", Quality::fast, {x, index}, {y}, [=, name = op.schema->name] {
-      TensorDesc first = x;  // one index along the dimension: broadcast
-      first.shape[dim] = 1;
-      return GatherElementsBody<T>{name,
-                                   x.shape[dim],
-                                   make_nests(y.shape, {{y, {}}, {index, {}}, {first, {}}}),
-                                   DimOffset(x, dim),
-                                   integer_loader(index.dtype),
-                                   PaddingZeroer(y)};
-    });
-  }
+  const auto layouts = layouts_to_try(op, op.in(0));
+  for (const Layout& from : layouts)
+    for (const Layout& to : layouts) {
+      if (from != to && (from.block_count() || to.block_count())) continue;
+      const TensorDesc x = op.in(0).with_layout(from), index = any_strided_view_as(op.in(1), to);
+      const TensorDesc y = op.out().with_layout(to);
+      add_candidate(out, "gather_elements", Quality::fast, {x, index}, {y}, [=, name = op.schema->name] {
+        TensorDesc first = x;  // one index along the dimension: broadcast
+        first.shape[dim] = 1;
+        return GatherElementsBody<T>{name,
+                                     x.shape[dim],
+                                     make_nests(y.shape, {{y, {}}, {index, {}}, {first, {}}}),
+                                     DimOffset(x, dim),
+                                     integer_loader(index.dtype),
+                                     PaddingZeroer(y)};
+      });
+      if (from != to) out.candidates.back().efficiency = kReachAcross;
+    }
 }
 
 void list_elements(const Op& op, CandidateList& out) {

@@ -1,4 +1,4 @@
-// Heads as matrices: where each begins, and the steps within it.
+// A tensor as a stack of matrices: where each begins, and the steps within it.
 #pragma once
 
 #include <vector>
@@ -7,22 +7,21 @@
 
 namespace pl::host {
 
-// A stack of matrices (head, row, column) with unit steps between columns.
 struct Matrices {
-  std::vector<int64_t> heads;  // the offset of each
+  std::vector<int64_t> offsets;  // of each
   int64_t row_step = 0, column_step = 0;
 
   // `shape` is what the matrices are repeated to; dimensions of size 1 stand still.
-  Matrices(const TensorDesc& desc, const Dims& shape) : heads{0} {
+  Matrices(const TensorDesc& desc, const Dims& shape) : offsets{0} {
     const int rank = shape.size(), added = rank - desc.rank();
     const auto step = [&](int d) {
       return d < added || (desc.shape[d - added] == 1 && shape[d] != 1) ? 0 : desc.strides[d - added];
     };
     for (int d = 0; d + 2 < rank; ++d) {
       std::vector<int64_t> grown;
-      for (int64_t offset : heads)
+      for (int64_t offset : offsets)
         for (int64_t i = 0; i < shape[d]; ++i) grown.push_back(offset + i * step(d));
-      heads = std::move(grown);
+      offsets = std::move(grown);
     }
     row_step = step(rank - 2);
     column_step = step(rank - 1);
