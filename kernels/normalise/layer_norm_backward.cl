@@ -1,17 +1,15 @@
-// The gradients of layer_norm, rms_norm and group_norm; dense tensors, a row's elements side by side.
+// The gradients of layer_norm and rms_norm; dense tensors, a row's elements side by side.
 //
 // With h = (src - mean) / sqrt(variance + eps) (CENTRED 0: src / sqrt(mean(src^2) + eps)), g = grad * weight, and means
 // over a row:
 //   dst = (g - mean(g) - h * mean(g * h)) / sqrt(variance + eps)     CENTRED 0: without mean(g)
-//   dweight[k] = sum of grad * h, dbias[k] = sum of grad, over all elements that weight k is for
+//   dweight = sum of grad * h, dbias = sum of grad, over rows
 //
 // layer_norm_backward: dst, GROUP work-items a row, and of each row its mean and 1 / sqrt(variance + eps), stats[row][2].
 // layer_norm_backward_parts: the other sums of each part of the rows, LANES_X weights a work-group, LANES_Y work-items a
 // weight, which lie behind the rows' numbers, parts[part][2][weight].  layer_norm_backward_join.cl adds them.
 //
-// Weight k of row r: element k of the row; with PER_CHANNEL, rows being groups of channels, channel r % groups * (channels
-// of a group) + (its element) / positions.
-// Tensors: SRC, GRAD, DST (rows, size); WEIGHT (weights).
+// Tensors: SRC, GRAD, DST (rows, size); WEIGHT (size).
 #include "common/rows.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
@@ -22,9 +20,6 @@
 #ifndef CENTRED
 #define CENTRED 1  // 0: the root of the mean square: 0, 1
 #endif
-#ifndef PER_CHANNEL
-#define PER_CHANNEL 0  // 1: weights are of channels: 0, 1
-#endif
 #ifndef LANES_X
 #define LANES_X 1  // work-items along weights: 1 to 64
 #endif
@@ -34,28 +29,16 @@
 #include "common/lane_sums.clh"
 #ifdef WEIGHT_DTYPE
 #define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
-#define WEIGHT_OF(row, e) LOAD(WEIGHT, weight, WEIGHT_AT(row, e))
+#define WEIGHT_OF(e) LOAD(WEIGHT, weight, e)
 #else
 #define WEIGHT_PARAMETER
-#define WEIGHT_OF(row, e) 1.0f
+#define WEIGHT_OF(e) 1.0f
 #endif
 
-// Rows of `size` elements; with PER_CHANNEL a row is a group of channels, of `positions` each.
 typedef struct {
-    int rows, size, groups, positions;
-    int weights, parts, elements_of_part;  // of those that a weight is for
+    int rows, size;
+    int parts, rows_of_part;
 } norm_rows;
-#if PER_CHANNEL
-#define WEIGHT_AT(row, e) ((row) % shape.groups * (shape.size / shape.positions) + (e) / shape.positions)
-#define FOR_A_WEIGHT (shape.rows / shape.groups * shape.positions)
-#define ROW_OF_WEIGHT(k, n) ((n) / shape.positions * shape.groups + (k) / (shape.size / shape.positions))
-#define PLACE_IN_ROW(k, n) ((k) % (shape.size / shape.positions) * shape.positions + (n) % shape.positions)
-#else
-#define WEIGHT_AT(row, e) (e)
-#define FOR_A_WEIGHT shape.rows
-#define ROW_OF_WEIGHT(k, n) (n)
-#define PLACE_IN_ROW(k, n) (k)
-#endif
 
 __kernel void layer_norm_backward(__global const STORAGE_T(SRC)* restrict src,
                                   __global const STORAGE_T(GRAD)* restrict grad WEIGHT_PARAMETER,
@@ -74,7 +57,7 @@ __kernel void layer_norm_backward(__global const STORAGE_T(SRC)* restrict src,
     mean = ROW_SUM(scratch, mean) * scale;
 #endif
     for (int e = first; e < shape.size; e += GROUP) {
-        const float x = LOAD(SRC, src, base + e) - mean, g = LOAD(GRAD, grad, base + e) * WEIGHT_OF(row, e);
+        const float x = LOAD(SRC, src, base + e) - mean, g = LOAD(GRAD, grad, base + e) * WEIGHT_OF(e);
         square += x * x;
         of_grad += g;
         of_product += g * x;
@@ -84,7 +67,7 @@ __kernel void layer_norm_backward(__global const STORAGE_T(SRC)* restrict src,
     of_grad = CENTRED ? ROW_SUM(scratch, of_grad) * scale : 0.0f;
     for (int e = first; e < shape.size; e += GROUP) {
         const float h = (LOAD(SRC, src, base + e) - mean) * inverse;
-        const float g = LOAD(GRAD, grad, base + e) * WEIGHT_OF(row, e);
+        const float g = LOAD(GRAD, grad, base + e) * WEIGHT_OF(e);
         STORE(DST, dst, base + e, inverse * (g - of_grad - h * of_product));
     }
     if (first > 0) return;
@@ -92,7 +75,7 @@ __kernel void layer_norm_backward(__global const STORAGE_T(SRC)* restrict src,
     stats[2 * row + 1] = inverse;
 }
 
-#define PART_AT(part, k) (2 * (idx_t)shape.rows + ((idx_t)(part)*2 + (k)) * shape.weights)
+#define PART_AT(part, k) (2 * (idx_t)shape.rows + ((idx_t)(part)*2 + (k)) * shape.size)
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void layer_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src,
@@ -100,18 +83,17 @@ void layer_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src,
                                const norm_rows shape) {
     const int lx = (int)get_local_id(0), ly = (int)get_local_id(1), part = (int)get_group_id(1);
     const int k = (int)get_group_id(0) * LANES_X + lx;
-    const int begin = part * shape.elements_of_part;
-    const int end = k < shape.weights ? min(begin + shape.elements_of_part, FOR_A_WEIGHT) : begin;
+    const int begin = part * shape.rows_of_part;
+    const int end = k < shape.size ? min(begin + shape.rows_of_part, shape.rows) : begin;
     float sum = 0.0f, product = 0.0f;
-    for (int n = begin + ly; n < end; n += LANES_Y) {
-        const int row = ROW_OF_WEIGHT(k, n);
-        const idx_t at = (idx_t)row * shape.size + PLACE_IN_ROW(k, n);
+    for (int row = begin + ly; row < end; row += LANES_Y) {
+        const idx_t at = (idx_t)row * shape.size + k;
         const float g = LOAD(GRAD, grad, at);
         sum += g;
         product += g * ((LOAD(SRC, src, at) - stats[2 * row]) * stats[2 * row + 1]);
     }
     SUM_OF_LANES(float)
-    if (ly > 0 || k >= shape.weights) return;
+    if (ly > 0 || k >= shape.size) return;
     stats[PART_AT(part, 0) + k] = product;
     stats[PART_AT(part, 1) + k] = sum;
 }

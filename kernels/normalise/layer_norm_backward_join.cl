@@ -1,4 +1,4 @@
-// The gradients by weights of layer_norm, rms_norm and group_norm: the sums of all parts of the rows, in one order.
+// The gradients by weights of layer_norm and rms_norm: the sums of all parts of the rows, in one order.
 //
 // LANES_X weights a work-group, LANES_Y work-items a weight, which take parts in turns.
 // Tensors: parts (parts, 2, weights) of f32, behind `before` others; DWEIGHT, DBIAS (weights).

@@ -132,7 +132,19 @@ TEST("norms") {
   run({"layer_norm_backward", "normalized_shape=[70]", {{9, 5, 70}, {9, 5, 70}, {70}}});
   run({"layer_norm_backward", "normalized_shape=[5,7]", {{600, 5, 7}, {600, 5, 7}}});
   run({"rms_norm_backward", "normalized_shape=[300]", {{4, 300}, {4, 300}, {300}}});
+}
+TEST("group_norms") {
+  seen.clear();
   run({"group_norm_backward", "num_groups=3", {{3, 12, 9, 8}, {3, 12, 9, 8}, {12}}});
+  run({"group_norm_backward", "num_groups=7", {{2, 21, 5, 7}, {2, 21, 5, 7}, {21}}},
+      {DType::f32});  // blocks across groups
+  run({"group_norm_backward", "num_groups=1", {{2, 40, 33}, {2, 40, 33}}}, {DType::f32});
+  run({"group_norm_backward", "num_groups=6", {{1, 6, 4, 3, 5}, {1, 6, 4, 3, 5}, {6}}},
+      {DType::f32});  // instance_norm's
+  run({"group_norm_backward", "num_groups=2", {{5, 8}, {5, 8}, {8}}}, {DType::f32});
+  run({"group_norm_backward", "num_groups=4", {{2, 32, 64, 65}, {2, 32, 64, 65}, {32}}},
+      {DType::f32});  // sums in parts
+  CHECK(seen.count("group_norm_backward") == 1);
 }
 TEST("cross_entropy") {
   for (const char* attributes : {"", "reduction=sum label_smoothing=0.1", "reduction=\"none\"", "ignore_index=3"}) {

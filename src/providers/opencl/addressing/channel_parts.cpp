@@ -27,7 +27,8 @@ int64_t power_from(int64_t value) {
 
 int vector_for_size(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
 
-std::optional<ChannelParts> parts_of(const OpenclDevice& device, const TensorDesc& desc, int most_vector, bool few) {
+std::optional<ChannelParts> parts_of(const OpenclDevice& device, const TensorDesc& desc, int most_vector, bool few,
+                                     bool of_images = false) {
   const int rank = desc.rank();
   if (!has_quads(desc.dtype) || rank < 2 || desc.elements() == 0 || desc.offset != 0) return std::nullopt;
   if (!(desc == TensorDesc::dense(desc.dtype, desc.shape, desc.layout)) || !narrow(Addressing(desc)))
@@ -53,6 +54,12 @@ std::optional<ChannelParts> parts_of(const OpenclDevice& device, const TensorDes
     out.rows = positions;
   } else {
     return std::nullopt;
+  }
+  if (of_images) {
+    if (out.rows > positions) out.images = desc.shape[0], out.rows = positions;  // channels last
+    out.blocks *= out.images;
+    out.images = 1;
+    out.channels = out.blocks * out.width;
   }
   const Capabilities& can = device.capabilities();
   const int64_t all_rows = out.images * out.rows;
@@ -89,6 +96,10 @@ std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const Tens
 
 std::optional<ChannelParts> few_channel_parts(const OpenclDevice& device, const TensorDesc& desc) {
   return parts_of(device, desc, 4, true);
+}
+
+std::optional<ChannelParts> channel_parts_of_images(const OpenclDevice& device, const TensorDesc& desc) {
+  return parts_of(device, desc, 4, false, true);
 }
 
 std::optional<ChannelParts> whole_channels(const OpenclDevice& device, const TensorDesc& desc, int64_t* groups) {

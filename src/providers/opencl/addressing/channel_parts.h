@@ -33,4 +33,7 @@ std::optional<ChannelParts> few_channel_parts(const OpenclDevice& device, const 
 // The same in one part: a work-group takes all rows of a few channels.  `groups`: how many there are.
 std::optional<ChannelParts> whole_channels(const OpenclDevice& device, const TensorDesc& desc, int64_t* groups);
 
+// The same where channels of different images are different channels: image by image, and in each in the order of memory.
+std::optional<ChannelParts> channel_parts_of_images(const OpenclDevice& device, const TensorDesc& desc);
+
 }  // namespace pl::opencl
