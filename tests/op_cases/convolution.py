@@ -14,13 +14,17 @@ def conv(spatial: int, transposed: bool = False):
     def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
         own = dict(a)
         activation, padding, steps = own.pop("activation", None), own.pop("padding", 0), own.pop("post_ops", None)
-        x = t[0]
-        if isinstance(padding, (list, tuple)) and len(padding) == 2 * spatial and not transposed:
+        x, borders = t[0], []
+        if isinstance(padding, (list, tuple)) and len(padding) == 2 * spatial:
             begins, ends = padding[:spatial], padding[spatial:]
-            x = f.pad(x, [v for i in reversed(range(spatial)) for v in (begins[i], ends[i])])
+            borders = [v for i in reversed(range(spatial)) for v in (begins[i], ends[i])]
             padding = 0
+        if borders and not transposed:
+            x = f.pad(x, borders)
         name = f"conv{'_transpose' if transposed else ''}{spatial}d"
         y = getattr(f, name)(x, t[1], t[2] if len(t) > 2 else None, padding=padding, **own)
+        if borders and transposed:
+            y = f.pad(y, [-v for v in borders])
         if steps is not None:
             return post_ops(f, y, steps, t)
         if len(t) > 3:
@@ -76,6 +80,31 @@ add("conv1d", normal((2, 5, 17), (7, 5, 3), (7,), (2, 7, 15), (2, 7, 15)), conv(
 add("conv3d", normal((1, 5, 6, 7, 8), (9, 5, 2, 3, 3), (9,)), conv(3), padding=1, stride=(1, 2, 1))
 add("conv3d", normal((1, 16, 4, 5, 6), (16, 1, 3, 3, 3)), conv(3), groups=16, padding=(1, 1, 1))
 add("conv3d", normal((2, 20, 4, 3, 5), (33, 20, 3, 1, 2)), conv(3), padding=(2, 0, 1), stride=(2, 1, 1))
+# Strides, dilations and paddings that differ along each dimension, at both ends; groups and channels that are odd.
+add(
+    "conv3d",
+    normal((2, 15, 6, 8, 9), (21, 5, 3, 2, 3), (21,)),
+    conv(3),
+    stride=(2, 1, 3),
+    dilation=(1, 3, 2),
+    padding=(1, 0, 2, 0, 2, 3),
+    groups=3,
+)
+add(
+    "conv3d",
+    normal((3, 13, 4, 5, 6), (13, 1, 2, 3, 3)),
+    conv(3),
+    groups=13,
+    stride=(1, 2, 1),
+    padding=(0, 1, 2, 1, 0, 1),
+)
+add("conv3d", normal((2, 3, 2, 9, 7), (17, 3, 3, 5, 3), (17,)), conv(3), stride=(1, 2, 2), padding=(1, 2, 1))
+add(
+    "conv3d",
+    operands("multiply(gate), tanh, add(residual)", (2, 18, 2, 4, 5), (2, 7, 4, 5, 6), (18, 7, 3, 2, 2), (18,)),
+    conv(3),
+    post_ops="multiply(gate), tanh, add(residual)",
+)
 add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,)), conv(1, True), stride=2, padding=1, output_padding=1)
 add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,)), conv(2, True), stride=2, padding=1)
 add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 3, 2)), conv(2, True), groups=2, dilation=2)
@@ -98,6 +127,25 @@ add(
     conv(3, True),
     stride=(1, 2, 2),
 )
+add(
+    "conv_transpose3d",
+    normal((2, 15, 3, 4, 3), (15, 7, 3, 2, 3), (21,)),
+    conv(3, True),
+    stride=(2, 1, 3),
+    dilation=(1, 3, 2),
+    padding=(1, 0, 2, 0, 2, 1),
+    output_padding=(1, 0, 2),
+    groups=3,
+)
+add(
+    "conv_transpose3d",
+    normal((2, 13, 3, 4, 2), (13, 1, 2, 3, 3)),
+    conv(3, True),
+    groups=13,
+    stride=(1, 2, 1),
+    padding=(0, 1, 1),
+)
+add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3)), conv(2, True), stride=2, padding=(1, 0, 0, 2))
 # As Winograd's algorithm does it.
 for _padding in (1, 0, 2):
     add("conv_transpose2d", normal((2, 18, 9, 10), (18, 35, 3, 3), (35,)), conv(2, True), padding=_padding)

@@ -85,6 +85,13 @@ add(
     num_groups=3,
 )
 add("instance_norm", normal((2, 17, 5, 6)), lambda torch, f, t, a: f.instance_norm(t[0]), tolerance=5e-5)
+add(
+    "instance_norm",
+    normal((2, 17, 5, 6), (17,), (17,)),
+    lambda torch, f, t, a: f.instance_norm(t[0], weight=t[1], bias=t[2]),
+    tolerance=5e-5,
+    name="weight and bias",
+)
 add("softmax", normal(X4), dim=1)
 add("softmax", normal((5, 33)), dim=-1)
 add("log_softmax", normal(X4), dim=3)

@@ -164,6 +164,35 @@ add(
     padding=1,
     stride=(1, 2, 2),
 )
+# Over planes: all that a window may be at once, in odd channels and groups; depthwise; one plane of few.
+add(
+    "conv3d_backward_weights",
+    normal((2, 15, 6, 8, 9), (2, 21, 3, 7, 4)),
+    conv_weights(3),
+    kernel_size=(3, 2, 3),
+    stride=(2, 1, 3),
+    dilation=(1, 3, 2),
+    padding=(1, 0, 2, 0, 2, 3),
+    groups=3,
+)
+add(
+    "conv3d_backward_weights",
+    normal((3, 13, 4, 5, 6), (3, 13, 4, 2, 7)),
+    conv_weights(3),
+    kernel_size=(2, 3, 3),
+    groups=13,
+    stride=(1, 2, 1),
+    padding=(0, 1, 2, 1, 0, 1),
+)
+add(
+    "conv3d_backward_weights",
+    normal((2, 3, 2, 9, 7), (2, 17, 2, 5, 4)),
+    conv_weights(3),
+    kernel_size=(3, 5, 3),
+    stride=(1, 2, 2),
+    padding=(1, 2, 1),
+)
+add("conv3d_backward_weights", normal((2, 33, 3, 4, 5), (2, 18, 3, 4, 5)), conv_weights(3), kernel_size=1)
 
 
 def batch_norm_of(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
