@@ -81,7 +81,8 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def test_a_thousand_steps_grow_nothing(rng: np.random.Generator) -> None:
+def test_a_thousand_steps_grow_nothing(device: str, rng: np.random.Generator) -> None:
+    """Neither the memory of the device and of the CPU, nor the process."""
     graph = pl.Graph()
     x, t = graph.input("x", (8, 3, 16, 16)), graph.input("t", (8,), "s64")
     y = x
@@ -96,11 +97,12 @@ def test_a_thousand_steps_grow_nothing(rng: np.random.Generator) -> None:
     loss = graph.cross_entropy(graph.linear(graph.flatten(graph.global_avg_pool(y), 1), head), t)
     graph.output(loss, "loss")
     pl.training.adam(graph, loss)
-    plan = pl.compile(graph, tune="off", device="cpu")
+    plan = pl.compile(graph, tune="off", device=device)
     images, labels = rng.standard_normal((8, 3, 16, 16)).astype("f4"), rng.integers(0, 10, 8)
     for _ in range(100):
         plan.run(images, labels)
-    in_use, grown = pl.memory("cpu")["in_use"], []
+    kept = [pl.memory(name) for name in ("cpu", device)]
+    grown = []
     for _ in range(3):  # what other tests left may still grow beside one of them
         before = resident()
         for _ in range(1000):
@@ -108,7 +110,10 @@ def test_a_thousand_steps_grow_nothing(rng: np.random.Generator) -> None:
         grown.append(resident() - before)
         if grown[-1] < 1 << 20:
             break
-    assert pl.memory("cpu")["in_use"] <= in_use
+    for name, before in zip(("cpu", device), kept, strict=True):
+        now = pl.memory(name)
+        assert now["in_use"] <= before["in_use"] and now["peak_held"] <= before["peak_held"], (name, before, now)
+        assert now["in_use"] + now["cached"] <= before["in_use"] + before["cached"], (name, before, now)
     assert min(grown) < 1 << 20, grown
 
 
