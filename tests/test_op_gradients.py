@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import CASES, Case, tensor_parameters
+from gradient_graphs import build, call_in_pytorch, derived_by, is_real
+from op_cases import CASES, Case
 
 import pylayout as pl
 from pylayout.calls import schemas
@@ -25,76 +25,27 @@ pytestmark = pytest.mark.usefixtures("unoptimised")
 DIFFERENTIABLE = [case for case in CASES if schemas()[case.op]["differentiable"] and case.op != "topk"]
 
 
-def is_real(tensor: np.ndarray | None) -> bool:
-    return tensor is not None and tensor.dtype == np.float32
-
-
 def expected_gradients(
     case: Case, tensors: list[np.ndarray | None], by: list[int], weights: list[np.ndarray]
 ) -> list[np.ndarray]:
     """Of the sum of results times `weights`, by PyTorch in float64."""
-    import torch.nn.functional as f
-
     given = [None if t is None else torch.from_numpy(t.astype("f8") if is_real(t) else t) for t in tensors]
     for i in by:
         given[i].requires_grad_()
-    present = [t for t in given if t is not None]
-    if case.reference:
-        results = case.reference(torch, f, present, case.attributes)
-    else:
-        results = (getattr(f, case.op, None) or getattr(torch, case.op))(*present, **case.attributes)
-    results = list(results) if isinstance(results, (tuple, list)) else [results]
+    results = call_in_pytorch(case, given)
     loss = sum((y * torch.from_numpy(w)).sum() for y, w in zip(results, weights, strict=True) if y.is_floating_point())
     made = torch.autograd.grad(loss, [given[i] for i in by], allow_unused=True)
     return [np.zeros(tensors[i].shape) if g is None else g.numpy() for i, g in zip(by, made, strict=True)]
-
-
-def build(
-    case: Case, tensors: list[np.ndarray | None], by: list[int], rng: np.random.Generator
-) -> tuple[pl.Graph, list[np.ndarray]]:
-    """A graph that gives the gradients by the tensors `by`, of a sum weighted by the arrays that come with it."""
-    graph = pl.Graph()
-    values: list[Any] = list(tensors)
-    for i in by:
-        values[i] = graph.parameter(f"t{i}", tensors[i])
-    if case.variadic:
-        results = graph.op(case.op, values, **case.attributes)
-    else:
-        named = dict(zip(tensor_parameters(case.op), values, strict=False))
-        results = graph.op(case.op, **named, **case.attributes)
-    results = results if isinstance(results, tuple) else (results,)
-    weights, loss = [], None
-    for y in results:
-        weights.append(rng.standard_normal(y.shape).astype("f4"))
-        if y.dtype.name == "f32":
-            part = graph.op("sum", graph.op("mul", y, weights[-1]))
-            loss = part if loss is None else loss + part
-    for i, gradient in zip(by, graph.gradients(loss, [values[i] for i in by]), strict=True):
-        graph.output(gradient, f"d{i}")
-    return graph, weights
-
-
-# Gradients by these inputs are not given, as documented.
-NOT_BY = {"batch_norm": {"running_mean", "running_var"}, "cross_entropy": {"weight"}, "roi_align": {"boxes"}}
-# Results beyond the first take no part in gradients.
-FIRST_ONLY = {"batch_norm_training"}
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=[case.name for case in DIFFERENTIABLE])
 def test_gradients_of_every_op(case: Case, device: str, rng: np.random.Generator) -> None:
     tensors = case.make(seed=3)
-    names = tensor_parameters(case.op)
-    by = [
-        i
-        for i, tensor in enumerate(tensors)
-        if is_real(tensor) and (case.variadic or names[i] not in NOT_BY.get(case.op, ()))
-    ]
+    by = derived_by(case, tensors)
     if not by or case.attributes.get("dtype") in ("s8", "s64", "bool", "f16"):
         pytest.skip("no floating input and result")
     graph, weights = build(case, tensors, by, rng)
-    if case.op in FIRST_ONLY:
-        graph, weights = first_only(case, tensors, by, weights)
     expected = expected_gradients(case, tensors, by, weights)
     results = pl.compile(graph, tune="off", device=device).run()
     for i, got, want in zip(by, results, expected, strict=True):
@@ -119,19 +70,6 @@ def test_every_op_has_a_gradient_or_a_reason() -> None:
             missing.add(case.op)
     assert not missing, "a Schema::gradient, or a reason in NO_GRADIENT"
     assert not [name for name in NO_GRADIENT if schemas()[name]["differentiable"]]
-
-
-def first_only(
-    case: Case, tensors: list[np.ndarray | None], by: list[int], weights: list[np.ndarray]
-) -> tuple[pl.Graph, list[np.ndarray]]:
-    graph = pl.Graph()
-    values = [graph.parameter(f"t{i}", t) for i, t in enumerate(tensors)]
-    named = dict(zip(tensor_parameters(case.op), values, strict=False))
-    result = graph.op(case.op, **named, **case.attributes)[0]
-    loss = graph.op("sum", graph.op("mul", result, weights[0]))
-    for i, gradient in zip(by, graph.gradients(loss, values), strict=True):
-        graph.output(gradient, f"d{i}")
-    return graph, [weights[0], *(np.zeros_like(w) for w in weights[1:])]
 
 
 def test_gradient_of_topk(rng: np.random.Generator) -> None:
