@@ -55,7 +55,7 @@ $(KERNEL_PARTS): test-kernels-%: tests
 # Python tests of kernels: the ops' cases that `test` leaves out on OpenCL, all cases where dispatch measures candidates,
 # every value of every tunable.
 CANDIDATES := tests/test_ops.py tests/test_op_gradients.py tests/test_gradients_by_differences.py \
-              tests/test_opencl_kernels.py tests/test_opencl_tunables.py
+              tests/test_gradient_candidates.py tests/test_opencl_kernels.py tests/test_opencl_tunables.py
 test-candidates: tests
 	@$(PYTEST) -m slow $(CANDIDATES)
 # Python tests: large networks.

@@ -161,6 +161,7 @@ PARTS = (
             "src/dispatch",
             "src/ops",
             "tests/op_cases",
+            "tests/test_gradient_candidates.py",
             "tests/test_gradients_by_differences.py",
             "tests/test_op_gradients.py",
             "tests/test_opencl_kernels.py",
