@@ -53,6 +53,18 @@ MODELS = {
         lambda: parsed("agraph (float[n, 6] x, int64[2] v) => (float[a, b] y) { w = Exp(x) y = Reshape(w, v) }"),
         [[floats(4, 6), integers(6, 4)], [floats(3, 6), integers(2, 9)]],
     ),
+    "axes, or none": (
+        lambda: parsed("agraph (float[n, 6] x, int64[r] v) => (float[a, b] y) { y = ReduceMax(x, v) }"),
+        [[floats(4, 6), integers(0)], [floats(4, 6), integers()], [floats(4, 6), integers(1)]],
+    ),
+    "to the end": (
+        lambda: parsed(
+            """agraph (float[n, 6] x, int64[1] a, int64[1] b) => (float[m, 6] y) {
+                zero = Constant<value_ints = [0]>() w = Neg(x) y = Slice(w, a, b, zero)
+            }"""
+        ),
+        [[floats(4, 6), integers(1), integers(end)] for end in (2**63 - 1, 2, 2**62, -1)],
+    ),
     "condition": (
         lambda: parsed(
             """agraph (float[n] x) => (float[m] y) {

@@ -40,33 +40,7 @@ def segments_of(plan):
     return [step for steps in plan._rounds._steps.values() for step in steps if hasattr(step, "variants")]
 
 
-# ---- values known late ----
-
-X = floats(4, 6)
-VALUES = [
-    ("y = Reshape(x, v)", [integers(6, 4), integers(2, 12), integers(-1, 3), integers(0, 2, 3)],
-     lambda v: X.reshape([X.shape[i] if s == 0 else s for i, s in enumerate(v)])),
-    ("zero = Constant<value_ints=[0]>() y = Slice(x, zero, v)", [integers(2), integers(4), integers(-1), integers(0)],
-     lambda v: X[0 : v[0]]),
-    ("y = Tile(x, v)", [integers(1, 2), integers(3, 1), integers(2, 0)], lambda v: numpy.tile(X, v)),
-    ("y = Pad(x, v)", [integers(0, 1, 2, 0), integers(3, 0, 0, 0)],
-     lambda v: numpy.pad(X, [(v[0], v[2]), (v[1], v[3])])),
-    ("y, i = TopK(x, v)", [integers(2), integers(5)], lambda v: -numpy.sort(-X, 1)[:, : v[0]]),
-    ("y = ReduceSum(x, v)", [integers(0), integers(1), integers(0, 1)], lambda v: X.sum(tuple(v), keepdims=True)),
-    ("c = ConstantOfShape<value = float[1] {2}>(v) y = Add(c, c)", [integers(3), integers(2, 5)],
-     lambda v: numpy.full(v, 4, "float32")),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("nodes", "values", "want"), VALUES, ids=lambda v: str(v)[:20])
-def test_shapes_follow_from_an_input(nodes, values, want):
-    for first in range(2):
-        plan = compiled(f"agraph (float[4, 6] x, int64[r] v) => (float[a, b] y) {{ {nodes} }}")
-        for value in values[first:] + values[:first]:
-            got = plan.run(X, value)[0]
-            expected = want(value)
-            assert got.shape == expected.shape
-            numpy.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+# ---- values known late (test_late_values.py has a table of ops) ----
 
 
 def test_one_graph_serves_all_values():
@@ -79,34 +53,6 @@ def test_one_graph_serves_all_values():
     (segment,) = segments_of(plan)
     assert len(segment.variants) == 1
     assert plan.summary()["plans"][0]["sizes"]["graphs"] == 1
-
-
-@settings(max_examples=30, deadline=None)
-@given(start=st.integers(-8, 8), end=st.integers(-8, 8), step=st.sampled_from([-3, -1, 1, 2]), n=st.integers(0, 7))
-def test_slices_are_numpys(sliced, start, end, step, n):
-    x = floats(n, 3)
-    got = sliced.run(x, integers(start), integers(end), integers(0), integers(step))[0]
-    numpy.testing.assert_array_equal(got, numpy.maximum(x, 0)[slice(start, end, step)])
-
-
-@pytest.fixture(scope="module")
-def sliced():
-    return compiled(
-        "agraph (float[n, 3] x, int64[1] a, int64[1] b, int64[1] c, int64[1] d) => (float[m, 3] y)"
-        " { w = Relu(x) y = Slice(w, a, b, c, d) }"
-    )
-
-
-@settings(max_examples=20, deadline=None)
-@given(first=st.integers(-5, 5), end=st.integers(-5, 9), step=st.integers(1, 3))
-def test_ranges_are_numpys(ranged, first, end, step):
-    got = ranged.run(*(numpy.array(v) for v in (first, end, step)))[0]
-    assert got.tolist() == [2 * v for v in range(first, end, step)]
-
-
-@pytest.fixture(scope="module")
-def ranged():
-    return compiled("agraph (int64 a, int64 b, int64 c) => (int64[n] y) { r = Range(a, b, c) y = Add(r, r) }")
 
 
 # ---- sizes known after values ----

@@ -99,6 +99,8 @@ def range_(node: Node) -> Result:
     first, last, step = (float(v) if v.dtype.kind not in "iu" else int(v) for v in (start, limit, delta))
     if step == 0 or step != step:
         raise InvalidArgumentError(f"delta is {step}, expected a number other than 0")
+    if not math.isfinite((last - first) / step):
+        raise InvalidArgumentError(f"start is {first} and limit is {last}, expected finite numbers")
     count = max(int(numpy.ceil((last - first) / step)), 0)
     room((count,), start.dtype, "Range")
     return (first + numpy.arange(count) * step).astype(start.dtype)

@@ -317,7 +317,7 @@ def resize(node: Node) -> Result:
     if scales:
         return _by_scales(node, scales, roi, axes)
     if len(sizes) != len(axes) or any(size < 0 for size in sizes):
-        raise ShapeError(f"sizes is {list(map(hint_of, sizes))}, expected {len(axes)} values")
+        raise ShapeError(f"sizes is {list(map(hint_of, sizes))}, expected {len(axes)} values of at least 0")
     if any(size > 2**31 for size in sizes):
         raise UnsupportedError(f"sizes is {list(map(hint_of, sizes))}, expected less than {2**31}")
     if policy == "stretch":

@@ -14,7 +14,7 @@ from ..contents import Contents
 from ..importer import Importer
 from ..operand import Known, safe_name
 from ..scope import Scope
-from .values import Arrays, integers_of
+from .values import Arrays, Form, form_of, integers_of
 from .walk import NotedGraph
 
 __all__ = ["Around", "SegmentImporter"]
@@ -56,6 +56,7 @@ class SegmentImporter(Importer):
         self.arrays = arrays
         self.known = known
         self.order: list[tuple[str, int]] = []  # of the inputs: the array, and which of its elements, or -1: all
+        self.forms: dict[str, Form] = {}  # of the arrays known by their elements, of which there may be none
         self.scope = Scope(self, around.opsets, around.initialisers)
         self.scope.values = _Open(self)
 
@@ -102,9 +103,13 @@ class SegmentImporter(Importer):
                     self.graph.require(f"#{identifier}.{i} == {sizes[i]}")
 
     def _as_sizes(self, name: str, array: Any) -> Known:
-        """Elements as sizes of inputs of shape (0, if positive, if negative), which hold no memory."""
-        elements = numpy.empty(array.shape, object)
+        """Elements as sizes of inputs of shape (0, if positive, if negative), without memory; far ones as they are."""
+        elements = numpy.array(integers_of(array), object).reshape(array.shape)
+        self.forms[name] = form_of(array)
+        far = {k for k, _ in self.forms[name][1]}
         for k, number in enumerate(integers_of(array)):
+            if k in far:
+                continue
             shape = (0, max(number, 0), max(-number, 0))
             axes = [self._axis(f"{len(self.order)}.{i}", size) for i, size in enumerate(shape[1:])]
             value = self.graph.input(safe_name(f"{name}/{k}"), [0, *axes], "u8")

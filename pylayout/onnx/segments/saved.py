@@ -89,7 +89,8 @@ class _Writer:
             {
                 "plan": self.plan(variant.plan),
                 "order": variant.order,
-                "shapes": variant.shapes,
+                "shapes": {name: shape for name, (shape, _) in variant.forms.items()},
+                "far": {name: far for name, (_, far) in variant.forms.items() if far},
                 "walk": variant.walk and variant.walk.described(self.array),
             }
             for variant in list(step.variants)
@@ -246,8 +247,9 @@ class Loaded:
         for entry in content["variants"]:
             walk = entry["walk"] and Walk.of_description(entry["walk"], self._array)
             order = [(str(name), int(k)) for name, k in entry["order"]]
-            shapes = {name: tuple(map(int, shape)) for name, shape in entry["shapes"].items()}
-            segment.variants.append(Variant(self._plan(entry["plan"]), order, shapes, walk))
+            far = {name: tuple((int(k), int(n)) for k, n in found) for name, found in entry.get("far", {}).items()}
+            forms = {name: (tuple(map(int, shape)), far.get(name, ())) for name, shape in entry["shapes"].items()}
+            segment.variants.append(Variant(self._plan(entry["plan"]), order, forms, walk))
         return segment
 
 

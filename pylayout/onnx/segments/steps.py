@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from ..._load import lib
-from ...errors import Error, InvalidArgumentError, UnsupportedError, check
+from ...errors import Error, InvalidArgumentError, ShapeError, UnsupportedError, check
 from ...late import LateGraph
 from ...plan import Plan, compile_graph
 from ..contents import domain_of
@@ -16,7 +16,7 @@ from ..host import HOST, Call, prepared
 from ..importer import prefixed
 from ..operand import safe_name
 from .importing import Around, SegmentImporter
-from .values import Arrays, given, is_few
+from .values import Arrays, Form, form_of, given, is_few
 from .walk import Walk, walk_of
 
 __all__ = ["HostStep", "Program", "Rebuild", "Segment", "Variant"]
@@ -53,14 +53,12 @@ class Program(Around, Protocol):
 
 
 class Variant:
-    """A plan with the arrays that it takes, or the elements of them, and the shapes of those known by elements."""
+    """A plan with the arrays that it takes, or the elements of them, and the forms of those known by elements."""
 
-    def __init__(
-        self, plan: Plan, order: list[tuple[str, int]], shapes: dict[str, tuple[int, ...]], walk: Walk | None
-    ) -> None:
+    def __init__(self, plan: Plan, order: list[tuple[str, int]], forms: dict[str, Form], walk: Walk | None) -> None:
         self.plan = plan
         self.order = order
-        self.shapes = shapes
+        self.forms = forms
         self.walk = walk
         self._met: dict[Any, _Met] = {}  # by the shapes of inputs
         self._binding = 0.0  # seconds that the plan took for sizes that it was not bound to
@@ -135,12 +133,23 @@ class Segment:
 
     def _run_known(self, arrays: Arrays) -> list[Any] | None:
         for variant in list(self.variants):
-            if any(arrays[name].shape != shape or not is_few(arrays[name]) for name, shape in variant.shapes.items()):
+            if any(not is_few(arrays[name]) or form_of(arrays[name]) != form for name, form in variant.forms.items()):
                 continue
-            results = variant.run([given(arrays, name, k) for name, k in variant.order])
+            try:
+                results = variant.run([given(arrays, name, k) for name, k in variant.order])
+            except (InvalidArgumentError, ShapeError):
+                self._refuse(arrays)
+                raise
             if results is not None:
                 return results
         return None
+
+    def _refuse(self, arrays: Arrays) -> None:
+        """Raise what an import for values that make no sense raises: it names the node and its input."""
+        with self.around.making:
+            segment = SegmentImporter(self.around, arrays, self.known, False)
+            for node in self.nodes:
+                segment._convert(node, segment.scope)
 
     def _run_new(self, arrays: Arrays) -> list[Any]:
         with self.around.making:
@@ -165,9 +174,8 @@ class Segment:
             segment._output(name, operand)
         if isinstance(segment.graph, LateGraph):
             segment.graph.is_building = False
-        shapes = {name: segment.arrays[name].shape for name, k in segment.order if k >= 0}
         for variant in self.variants:
-            if (variant.order, variant.shapes) == (segment.order, shapes) and any(
+            if (variant.order, variant.forms) == (segment.order, segment.forms) and any(
                 any(entry["axes"]) for entry in variant.plan.inputs
             ):
                 check(lib.pl_plan_extend(variant.plan._handle, segment.graph._handle))
@@ -176,7 +184,7 @@ class Segment:
         made = Plan(compile_graph(segment.graph, self.around.options))
         walk = walk_of(segment.graph, [segment.graph.outputs[safe_name(name)]._id for name in self.outputs])
         segment.graph._let_go()
-        self.variants = [Variant(made, segment.order, shapes, walk), *self.variants][:MAX_VARIANTS]
+        self.variants = [Variant(made, segment.order, segment.forms, walk), *self.variants][:MAX_VARIANTS]
         return made
 
 

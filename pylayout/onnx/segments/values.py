@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Arrays", "given", "integers_of", "is_few", "signature_of"]
+__all__ = ["Arrays", "Form", "form_of", "given", "integers_of", "is_few", "signature_of"]
 
 # Integers, flags and numbers that shapes or choices follow from are few.
 MAX_KNOWN = 64
+# Integers from here on stand for an end that is never reached, such as the largest of all, and are no sizes.
+FAR = 2**40
 
 Arrays = dict[str, Any]
+# What a graph fixes of an array that it knows by its elements: the shape, and its far elements, with their places.
+Form = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
 def integers_of(array: Any) -> list[int]:
@@ -24,9 +28,13 @@ def integers_of(array: Any) -> list[int]:
 def is_few(array: Any) -> bool:
     if not isinstance(array, numpy.ndarray) or array.size > MAX_KNOWN or array.dtype.itemsize > 8:
         return False
-    return (array.dtype.kind in "iubf" or array.dtype.name == "bfloat16") and all(
-        abs(number) < 2**40 for number in integers_of(array)
-    )
+    if array.dtype.kind in "iub":
+        return True
+    return (array.dtype.kind == "f" or array.dtype.name == "bfloat16") and not form_of(array)[1]
+
+
+def form_of(array: Any) -> Form:
+    return array.shape, tuple((k, n) for k, n in enumerate(integers_of(array)) if abs(n) >= FAR)
 
 
 def given(arrays: Arrays, name: str, k: int) -> Any:
