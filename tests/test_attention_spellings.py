@@ -175,6 +175,29 @@ def factors_by_head() -> pl.Graph:
     return h.finish(h.g.softmax(h.g.mul(h.scores(1), scale), -1))
 
 
+def keys_turned_as_matrices() -> pl.Graph:
+    """Of all heads of all images, as torch.onnx.export writes scaled_dot_product_attention since dynamo=True."""
+    h = Heads()
+    root = number(WIDTH**-0.25)
+    turned = h.g.transpose(h.g.reshape(h.k, (N * HEADS, KEYS, WIDTH)), 1, 2)
+    turned = h.g.reshape(turned, (N, HEADS, WIDTH, KEYS))
+    scores = h.g.matmul(h.g.mul(h.q, root), h.g.mul(turned, root))
+    mask = h.g.logical_and(positions(h), h.g.reshape(h.padding(), (N, 1, 1, KEYS)))
+    return h.finish(guarded(h.g, h.g.add(scores, chosen(h.g, mask, -math.inf))))
+
+
+def of_channels() -> pl.Graph:
+    """XCiT's: what one channel takes of the others, over all positions."""
+    g = pl.Graph()
+    rows = [g.reshape(g.input(name, (N, LENGTH, HEADS * WIDTH)), (N, LENGTH, HEADS, WIDTH)) for name in ("q", "k", "v")]
+    q, k, v = (g.permute(x, (0, 2, 3, 1)) for x in rows)
+    q, k = (g.div(x, g.clip(g.reduce_l2(x, [-1], True), 1e-6)) for x in (q, k))
+    scale = np.linspace(0.1, 0.5, HEADS).astype(np.float32).reshape(HEADS, 1, 1)
+    y = g.matmul(g.softmax(g.mul(g.matmul(q, g.transpose(k, 2, 3)), scale), -1), v)
+    g.output(g.reshape(g.permute(y, (0, 3, 1, 2)), (N, LENGTH, HEADS * WIDTH)), "y")
+    return g
+
+
 def heads_joined_to_images() -> pl.Graph:
     """Products of (n * heads, l, e), masks and softmax of (n, heads, l, s)."""
     h = Heads()
@@ -224,6 +247,7 @@ FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     "one head of keys": (one_head_of_keys, {"enable_gqa": True}, False),
     "limited scores": (limited, {"softcap": 3.0}, True),
     "factors by head": (factors_by_head, {}, False),
+    "keys turned as matrices": (keys_turned_as_matrices, {"is_causal": True}, True),
     "heads joined to images": (heads_joined_to_images, {}, True),
     "scores of joined heads": (lambda: scores_of_joined_heads(False), {}, True),
     "scores of joined heads, masked": (lambda: scores_of_joined_heads(True), {}, True),
@@ -268,6 +292,14 @@ def test_attention_is_found(spelling: str, rng: np.random.Generator) -> None:
         wanted = attributes.get(name)
         assert node["attributes"].get(name) in ((wanted,) if wanted else (None, False)), name
     assert (len(node["inputs"]) > 3 and node["inputs"][3] is not None) == masked
+    agrees(graph, rng)
+
+
+def test_attention_of_channels(rng: np.random.Generator) -> None:
+    graph = of_channels()
+    found = names(graph.simplify())
+    assert found[SDPA] == 1 and found["l2_normalize"] == 2
+    assert not {"softmax", "matmul", "div"} & set(found)
     agrees(graph, rng)
 
 

@@ -1,4 +1,7 @@
-"""Transformers as torch exports them, small: one op for each attention, at most two reorders, torch's results."""
+"""Transformers as both exporters of torch write them, small, with batch and length named.
+
+One op for each attention, at most two reorders, torch's results at any length by one plan.
+"""
 
 import io
 import warnings
@@ -12,7 +15,7 @@ torch = pytest.importorskip("torch")
 import pylayout as pl  # noqa: E402
 
 LAYERS = 2
-WORDS, LENGTH, MEMORY = 90, 24, 20
+WORDS, LENGTH = 90, 24
 # Names of configurations' sizes differ between families.
 WIDE = {
     "hidden_size": 64,
@@ -25,7 +28,7 @@ IMAGE = {"image_size": 48, "patch_size": 16}
 
 
 def families(hf):
-    """Name -> what makes (module, how it is called: "masked", "pixels" or "pairs")."""
+    """Name -> what makes (module, which of NAMED it takes)."""
     return {
         "bert": lambda: (hf.BertModel(hf.BertConfig(**WIDE, vocab_size=WORDS), add_pooling_layer=False), "masked"),
         "roberta": lambda: (
@@ -98,18 +101,26 @@ def families(hf):
             ),
             "pixels",
         ),
+        "xcit": lambda: (
+            pytest.importorskip("timm").models.xcit.Xcit(
+                img_size=32, patch_size=8, embed_dim=48, depth=LAYERS, num_heads=4, cls_attn_layers=1, num_classes=10
+            ),
+            "channels",
+        ),
     }
 
 
 NAMES = [
     "bert", "roberta", "gpt2", "opt", "llama", "qwen2", "qwen3", "gemma", "gemma2", "phi", "phi3", "modernbert",
-    "deberta", "t5", "vit", "clip_vision", "clip_text", "swinv2",
+    "deberta", "t5", "vit", "clip_vision", "clip_text", "swinv2", "xcit",
 ]  # fmt: skip
-# In T5 each layer of the decoder has two, in Swin v2 there are two stages of two.
-ATTENTIONS = {"t5": 3 * LAYERS, "swinv2": 4}
+# In T5 each layer of the decoder has two, in Swin v2 there are two stages of two, in XCiT a last one of the class.
+ATTENTIONS = {"t5": 3 * LAYERS, "swinv2": 4, "xcit": LAYERS + 1}
 # DeBERTa multiplies queries and keys by those of positions as well, with all heads of a batch as matrices in a row,
 # which no view of the projection's result is; of these products one is read by columns.
-REORDERS = {"deberta": 3 * LAYERS}
+# XCiT's queries, keys and values are by rows in the linear layer's result, and so is what follows; a reshape that parts
+# channels into heads takes them by columns.
+REORDERS = {"deberta": 3 * LAYERS, "xcit": 4 * LAYERS}
 
 
 class First(torch.nn.Module):
@@ -118,58 +129,78 @@ class First(torch.nn.Module):
     def __init__(self, module, keywords):
         super().__init__()
         self.module, self.keywords = module, keywords
-        self.options = {"use_cache": False} if getattr(module.config, "use_cache", False) else {}
+        self.options = {"use_cache": False} if getattr(getattr(module, "config", None), "use_cache", False) else {}
 
     def forward(self, *inputs):
-        return self.module(**dict(zip(self.keywords, inputs, strict=True)), **self.options)[0]
+        made = self.module(**dict(zip(self.keywords, inputs, strict=True)), **self.options)
+        return made if isinstance(made, torch.Tensor) else made[0]
 
 
-def inputs_for(kind):
-    words = torch.randint(5, WORDS, (2, LENGTH))
+AXES = {0: "batch", 1: "length"}
+NAMED = {
+    "masked": {"input_ids": AXES, "attention_mask": AXES},
+    "pairs": {"input_ids": AXES, "attention_mask": AXES, "decoder_input_ids": {0: "batch", 1: "written"}},
+    "pixels": {"pixel_values": {0: "batch"}},
+    "channels": {"x": {0: "batch"}},
+}
+
+
+def inputs_for(kind, side, batch, length):
+    if kind in ("pixels", "channels"):
+        return (torch.randn(batch, 3, side, side),)
+    words = torch.randint(5, WORDS, (batch, length))
     mask = torch.ones_like(words)
-    mask[1, LENGTH - 5 :] = 0
-    if kind == "pixels":
-        return ["pixel_values"], None
-    if kind == "pairs":
-        return ["input_ids", "attention_mask", "decoder_input_ids"], (words, mask, words[:, :MEMORY].clone())
-    return ["input_ids", "attention_mask"], (words, mask)
+    mask[-1, length - 3 :] = 0  # within a window a key is left for each query: exporters differ in what comes of none
+    return (words, mask, words[:, : length - 4].clone()) if kind == "pairs" else (words, mask)
 
 
-def exported(module, inputs):
+def exported(module, inputs, named, exporter):
     content = io.BytesIO()
-    names = [f"x{i}" for i in range(len(inputs))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(module, inputs, content, dynamo=False, opset_version=17, input_names=names)
+        if exporter == "dynamo":
+            free = [dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in named.values()]
+            torch.onnx.export(
+                module, inputs, content, dynamo=True, verbose=False, input_names=list(named),
+                dynamic_shapes=(tuple(free),),
+            )  # fmt: skip
+        else:
+            torch.onnx.export(
+                module, inputs, content, dynamo=False, opset_version=17, input_names=list(named), dynamic_axes=named
+            )
     return content.getvalue()
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("name", NAMES)
-def test_one_attention_op_for_each_attention(name, torchvision_models, untuned, monkeypatch, tmp_path):
+def test_one_attention_op_for_each_attention(name, exporter, torchvision_models, untuned, monkeypatch, tmp_path):
     hf = pytest.importorskip("transformers")  # which imports torchvision
+    if exporter == "dynamo":
+        pytest.importorskip("onnxscript")
     from transformers import masking_utils
 
     # It looks for several sequences in a row by `diff`, which TorchScript's exporter lacks; here each row is one.
     monkeypatch.setattr(masking_utils, "find_packed_sequence_indices", lambda position_ids: None)
     torch.manual_seed(0)
     module, kind = families(hf)[name]()
-    module = module.eval()
-    keywords, inputs = inputs_for(kind)
-    if inputs is None:
-        side = module.config.image_size
-        inputs = (torch.randn(2, 3, side, side),)
-    first = First(module, keywords)
+    named = NAMED[kind]
+    first = First(module, list(named)).eval()
+    side = 32 if kind == "channels" else getattr(module.config, "image_size", 0)
+    path = tmp_path / "model.onnx"
     with torch.no_grad():
-        expected = first(*inputs).numpy()
-        path = tmp_path / "model.onnx"
-        path.write_bytes(exported(first, inputs))
+        path.write_bytes(exported(first, inputs_for(kind, side, 2, LENGTH), named, exporter))
     plan = pl.compile(str(path), device="cpu", deterministic=True)
-    why = plan.explain()
-    attentions = why.count("(scaled_dot_product_attention)")
-    reorders = [line.strip() for line in why.splitlines() if "reorder of" in line]
-    assert attentions == ATTENTIONS.get(name, LAYERS), why
-    assert len(reorders) <= REORDERS.get(name, 2), "\n".join(reorders)
-    made = plan.run(*(x.numpy() for x in inputs))[0]
-    assert made.shape == expected.shape
-    assert numpy.abs(made - expected).max() < 2e-5 * numpy.abs(expected).max()
+    for batch, length in ((2, LENGTH), (1, 9), (3, 17)):
+        inputs = inputs_for(kind, side, batch, length)
+        with torch.no_grad():
+            expected = first(*inputs).numpy()
+        (made,) = plan.run(*(x.numpy() for x in inputs))
+        assert made.shape == expected.shape
+        assert numpy.abs(made - expected).max() < 2e-5 * numpy.abs(expected).max()
+        why = plan.explain()
+        attentions = why.count("(scaled_dot_product_attention)")
+        reorders = [line.strip() for line in why.splitlines() if "reorder of" in line]
+        assert attentions == ATTENTIONS.get(name, LAYERS), why
+        assert len(reorders) <= REORDERS.get(name, 2), "\n".join(reorders)
+    assert plan.summary()["sizes"]["graphs"] <= 2  # another one where the batch is not 1
