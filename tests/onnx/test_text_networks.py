@@ -204,3 +204,65 @@ def test_one_attention_op_for_each_attention(name, exporter, torchvision_models,
         assert attentions == ATTENTIONS.get(name, LAYERS), why
         assert len(reorders) <= REORDERS.get(name, 2), "\n".join(reorders)
     assert plan.summary()["sizes"]["graphs"] <= 2  # another one where the batch is not 1
+
+
+class Step(torch.nn.Module):
+    """A decoder that is given keys and values of the past and gives those of all, as optimum exports it."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, words, mask, places, *past):
+        from transformers import DynamicCache
+
+        named = {} if self.module.config.model_type == "opt" else {"position_ids": places}
+        cache = DynamicCache(list(zip(past[::2], past[1::2], strict=True)))
+        made = self.module(input_ids=words, attention_mask=mask, past_key_values=cache, use_cache=True, **named)
+        return made.logits, *(x for layer in made.past_key_values.layers for x in (layer.keys, layer.values))
+
+
+def step_inputs(config, batch, added, past):
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    words, mask = torch.randint(5, WORDS, (batch, added)), torch.ones(batch, past + added, dtype=torch.int64)
+    if past:
+        mask[-1, 0] = 0
+    places = torch.arange(past, past + added).repeat(batch, 1)
+    return words, mask, places, *(torch.randn(batch, heads, past, width) for _ in range(2 * LAYERS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpt2", "opt", "llama", "qwen3", "gemma2", "phi3"])
+def test_a_step_behind_any_past(name, torchvision_models, untuned, tmp_path):
+    hf = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    step = Step(families(hf)[name]()[0]).eval()
+    named = {
+        "input_ids": {0: "batch_size", 1: "sequence_length"},
+        "attention_mask": {0: "batch_size", 1: "past_sequence_length + sequence_length"},
+        "position_ids": {0: "batch_size", 1: "sequence_length"},
+    }
+    for i in range(2 * LAYERS):
+        named[f"past_key_values.{i // 2}.{'value' if i % 2 else 'key'}"] = {0: "batch_size", 2: "past_sequence_length"}
+    path = tmp_path / "model.onnx"
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            step, step_inputs(step.module.config, 2, 3, 5), str(path), dynamo=False, opset_version=17,
+            input_names=list(named), dynamic_axes=named,
+        )  # fmt: skip
+    plan = pl.compile(str(path), device="cpu", tune="off")
+    taken = [entry["name"] for entry in plan.inputs]
+    assert plan.summary()["sizes"]["growing"] == "past_sequence_length"
+    for batch, added, past in ((1, 7, 0), (2, 3, 5), (1, 1, 9), (2, 1, 17), (3, 4, 6)):
+        inputs = step_inputs(step.module.config, batch, added, past)
+        with torch.no_grad():
+            expected = step(*inputs)
+        feeds = {key: x.numpy() for key, x in zip(named, inputs, strict=True) if key in taken}
+        assert len(feeds) == len(taken)
+        for made, want in zip(plan.run(feeds), expected, strict=True):
+            numpy.testing.assert_allclose(made, want.numpy(), rtol=2e-5, atol=2e-5)
+        why = plan.explain()
+        assert why.count("(scaled_dot_product_attention)") == LAYERS, why
+    assert plan.summary()["sizes"]["graphs"] == 1
