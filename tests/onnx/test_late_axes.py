@@ -56,6 +56,8 @@ NODES = {
     "pad reflect": ints(p=[0, 2, 0, 1]) + ' y = Pad<mode = "reflect">(x, p)',
     "pad edge": ints(p=[1, 2, 9, 1]) + ' y = Pad<mode = "edge">(x, p)',
     "pad wrap": ints(p=[1, 2, 0, 1]) + ' y = Pad<mode = "wrap">(x, p)',
+    "a row for each": "n = Shape<start = 0, end = 1>(x) one = Constant<value_ints = [1]>() r = Concat<axis = 0>(n, one)"
+    " zero = Constant<value_ints = [0]>() row = ReduceMax(x, zero) y = Tile(row, r)",
     "sums from behind": ints(a=1) + " y = CumSum<reverse = 1>(x, a)",
     "sums before": ints(a=0) + " y = CumSum<reverse = 1, exclusive = 1>(x, a)",
     "the last of the largest": " r = Round(x) p = ArgMax<axis = 1, select_last_index = 1>(r) y = Cast<to = 1>(p)",

@@ -173,20 +173,20 @@ TABLE = {
     "OneHot": Late(
         "int64[k] i, int64 d, float[2] v", "y = OneHot(i, d, v)",
         [(integers(*i), number(d), OFF_ON) for i, d in (((0, 1, 2), 3), ((0, -2), 5), ((0, 9), 3), ((), 3), ((1,), 1))],
-        drawn_one_hot,
+        drawn_one_hot, graphs=1,
     ),
     "OneHot, columns": Late(
         "int64[k] i, int64[1] d, float[2] v", "y = OneHot<axis = 0>(i, d, v)",
         [(integers(*i), integers(d), OFF_ON) for i, d in (((0, 1), 3), ((0, -2), 5), ((0, 9), 3), ((), 3), ((1,), 1))],
-        want=one_hot_columns,
+        graphs=1, want=one_hot_columns,
     ),
     "Trilu": Late(
         "int64 k", "y = Trilu(x, k)", each(lambda k: (number(k),), 0, 1, -1, 3, -3, 9, -9),
-        lambda draw, x: (number(draw(st.integers(-8, 8))),),
+        lambda draw, x: (number(draw(st.integers(-8, 8))),), graphs=1,
     ),
     "Trilu, lower": Late(
         "int64 k", "y = Trilu<upper = 0>(x, k)", each(lambda k: (number(k),), 0, 1, -1, 3, -3, 9, -9, 2**40),
-        lambda draw, x: (number(draw(st.integers(-8, 8))),),
+        lambda draw, x: (number(draw(st.integers(-8, 8))),), graphs=2,
     ),
     "Resize": Late("int64[4] v", images('y = Resize<mode = "linear">(u, , , v)'), SIDES, drawn_sides, 1, least=1),
     "Resize, nearest": Late("int64[4] v", images("y = Resize(u, , , v)"), SIDES, drawn_sides, least=1),

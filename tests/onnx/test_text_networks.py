@@ -203,7 +203,8 @@ def test_one_attention_op_for_each_attention(name, exporter, torchvision_models,
         reorders = [line.strip() for line in why.splitlines() if "reorder of" in line]
         assert attentions == ATTENTIONS.get(name, LAYERS), why
         assert len(reorders) <= REORDERS.get(name, 2), "\n".join(reorders)
-    assert plan.summary()["sizes"]["graphs"] <= 2  # another one where the batch is not 1
+    # DeBERTa repeats what it has of places for each image: not at all where there is one.
+    assert plan.summary()["sizes"]["graphs"] == (2 if name == "deberta" else 1)
 
 
 class Step(torch.nn.Module):

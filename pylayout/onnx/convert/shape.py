@@ -9,10 +9,10 @@ from typing import Any
 import numpy
 
 from ...errors import InvalidArgumentError, ShapeError
-from ...sizes import broadcast_sizes, is_late, max_size, min_size, same_sizes
+from ...sizes import broadcast_sizes, hint_of, is_late, max_size, min_size, same_sizes
 from ...value import Value
 from ..fold import arange, room
-from ..node import Node, numpy_of
+from ..node import Node, dtype_text, numpy_of
 from ..operand import Few, Known, Operand, Result
 from ..places import all_places, all_places_flattened, selected
 from ..registry import converter
@@ -283,6 +283,12 @@ def tile(node: Node) -> Result:
     x, repeats = node.x(0), node.integers_at(1)
     if len(repeats) != x.ndim or any(repeat < 0 for repeat in repeats):
         raise ShapeError(f"repeats is {repeats}, expected {x.ndim} values of at least 0")
+    if is_late(repeats):  # axes of 1 that are repeated once now: a view, however often it is
+        stays = [not is_late(repeat) and repeat == 1 for repeat in repeats]
+        sides = list(zip(stays, x.shape, repeats, strict=True))
+        if all(stay or (hint_of(repeat) == 1 and size == 1) for stay, size, repeat in sides):
+            shape = [size if stay else repeat for stay, size, repeat in sides]
+            return node.op("expand", x, shape)
     return x if all(repeat == 1 for repeat in repeats) else node.op("tile", x, repeats)
 
 
@@ -391,10 +397,10 @@ def trilu(node: Node) -> Result:
     x = node.x(0)
     if x.ndim < 2:
         raise ShapeError(f"x has rank {x.ndim}, expected at least 2")
-    shift = int(node.number_at(1)) if node.has(1) else 0
+    shift = node.size_at(1) if node.has(1) else 0
     upper = node.integer("upper", 1)
-    if is_late(x.shape[-2:]):
-        near = node.op("ge" if upper else "le", node.diagonals(*x.shape[-2:]), Known(numpy.asarray(shift)))
+    if is_late([*x.shape[-2:], shift]):
+        near = node.op("ge" if upper else "le", node.diagonals(*x.shape[-2:]), Known.of_sizes(shift))
         return node.op("where", near, x, node.scalar_like(0, x))
     rows, columns = arange(x.shape[-2])[:, None], arange(x.shape[-1])[None, :]
     room(x.shape[-2:], bool, "Trilu")
@@ -436,20 +442,22 @@ def reverse_sequence(node: Node) -> Result:
 @converter("OneHot", since=9, note="depth known")
 def one_hot(node: Node) -> Result:
     index, values = node.x(0), node.x(2)
-    depth = int(node.number_at(1))
+    depth = node.size_at(1) if numpy_of(index).kind == "i" else int(node.number_at(1))
+    depth = depth if is_late(depth) else int(depth)  # which may be a float
     rank = index.ndim + 1
     axis = node.axis(node.integer("axis", -1), rank)
     if not 0 <= depth < 2**31 or values.shape != (2,):
-        raise ShapeError(f"depth is {depth} and values have shape {list(values.shape)}, expected 2 values")
+        raise ShapeError(f"depth is {hint_of(depth)} and values have shape {list(values.shape)}, expected 2 values")
     shape = [*index.shape[:axis], 1, *index.shape[axis:]]
     kind = numpy_of(index)
-    places = arange(depth).reshape([-1 if i == axis else 1 for i in range(rank)]).astype(kind)
+    places = node.op("reshape", node.arange(0, depth), [depth if i == axis else 1 for i in range(rank)])
+    places = node.op("cast", places, dtype_text(index))
     index = node.op("reshape", index, shape)
-    size = node.scalar_like(depth, index)
+    size = Known.of_sizes(depth, kind) if is_late(depth) else node.scalar_like(depth, index)
     index = node.op("where", node.op("lt", index, node.scalar_like(0, index)), node.op("add", index, size), index)
     off = node.op("reshape", node.op("slice", values, [0], [1], [0]), [])
     on = node.op("reshape", node.op("slice", values, [1], [2], [0]), [])
-    return node.op("where", node.op("eq", index, Known(places)), on, off)
+    return node.op("where", node.op("eq", index, places), on, off)
 
 
 @converter("NonZero", since=9, note="of known elements")
