@@ -173,6 +173,12 @@ def image_cases(t: Tensors, layout: str) -> Iterator[Case]:
         lambda **k: ops.group_norm(x, 32, weight, bias, **k),
         lambda a: standard(a.reshape(len(a), 32, -1), 2).reshape(a.shape) * w + b,
     )
+    yield case(
+        "group_norm_backward 32",
+        lambda **k: ops.group_norm_backward(x, y, 32, weight, **k)[0],
+        lambda a: slope_of_rows(*(v.reshape(len(a), 32, -1) for v in (a, a[:, ::-1] * w))).reshape(a.shape),
+        4 * read,
+    )
     yield case("concat", lambda **k: ops.concat([x, y], 1, **k), lambda a: np.concatenate([a, a[:, ::-1]], 1), 2 * read)
     yield case(
         "slice of channels",

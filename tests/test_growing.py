@@ -18,12 +18,17 @@ WEIGHT = RNG.standard_normal((HEADS * WIDTH * 3, HEADS * WIDTH)).astype("float32
 TABLE = RNG.standard_normal((600, HEADS * WIDTH)).astype("float32")
 
 
-def decoder(mask=True, attention=False, s=1, past=5, dtype="f32"):
-    """A layer of a decoder, with positions, a causal mask and a bias by distance made of sizes."""
-    g = pl.Graph(sizes={"s": s, "past": past})
+def decoder(mask=True, attention=False, s=1, past=5, dtype="f32", axes=("past", "past")):
+    """A layer of a decoder, with positions, a causal mask and a bias by distance made of sizes.
+
+    axes: how that of the past is named of keys, and of values.
+    """
+    g = pl.Graph(sizes={"s": s, **dict.fromkeys(axes, past)})
     x = g.input("x", (1, "s", HEADS * WIDTH), dtype=dtype)
-    keys, values = (g.input(name, (1, HEADS, "past", WIDTH), dtype=dtype) for name in ("keys", "values"))
-    added, before = g.size("s"), g.size("past")
+    keys, values = (
+        g.input(name, (1, HEADS, axis, WIDTH), dtype=dtype) for name, axis in zip(("keys", "values"), axes, strict=True)
+    )
+    added, before = g.size("s"), g.size(axes[0])
     rows = g.arange(before, before + added)
     table, weight = (g.constant(pl.asarray(values, dtype=dtype)) for values in (TABLE, WEIGHT))
     x = g.add(x, g.index_select(table, 0, rows))
@@ -97,6 +102,20 @@ def test_lengths_across_the_growth_of_the_room(graph_of, device):
     sizes = plan.summary()["sizes"]
     assert sizes["growing"] == "past"
     assert sizes["made"] == 3
+
+
+def test_a_past_whose_axes_have_several_names(device):
+    """As torch.onnx.export(dynamo=True) names them: each anew."""
+    plan = pl.compile(decoder(axes=("s15", "s89")), device=device, tune="off")
+    past = past_of(62)
+    for i in range(4):
+        x = values_of(1, 1, HEADS * WIDTH, seed=i)
+        want = twin(decoder(), x, *map(array, past))
+        y, *past = step(plan, x, past)
+        assert_equal([y, *past], want)
+    assert plan.summary()["sizes"]["growing"] == "s15, s89"
+    with pytest.raises(pl.ShapeError):  # of two lengths
+        plan.run(values_of(1, 1, HEADS * WIDTH), past_of(5)[0], past_of(6)[1])
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])

@@ -316,7 +316,7 @@ FIXED = {
     "weights have as many channels as a group, so that no two axes are alike": {
         "conv1d": {1: 1},
         "conv2d": {1: 7},
-        "conv3d": {1: 1},
+        "conv3d": {1: 3},
         "conv_integer": {1: 1},
         "conv_transpose2d": {1: 2},
         "qlinear_conv": {1: 10},
@@ -326,7 +326,8 @@ FIXED = {
     "another tensor has the result's size": {
         "conv1d": {2: 1},
         "conv2d_backward_weights": {3: 1},
-        "conv3d_backward_weights": {2: 1},
+        "conv3d": {2: 1, 3: 1, 4: 1},
+        "conv3d_backward_weights": {2: 1, 3: 1, 4: 1},
         "conv_transpose1d": {2: 1},
         "conv_transpose2d": {2: 7, 3: 7},
         "conv_transpose3d": {2: 1, 3: 1, 4: 1},

@@ -54,42 +54,45 @@ Growing Growing::of(const Graph& graph) {
     if (layout && !layout->is_plain()) continue;
     const bool as_input = std::any_of(graph.outputs().begin(), graph.outputs().end(),
                                       [&](const auto& o) { return o.value == input.value; });
-    if (as_input || (!found.inputs.empty() && input.axes[size_t(dim)] != found.axis)) return {};
-    found.axis = input.axes[size_t(dim)];
+    if (as_input) return {};
+    const std::string& axis = input.axes[size_t(dim)];
+    if (!found.grows(axis)) found.axes.push_back(axis);
     found.inputs.push_back({i, outputs[0], dim});
   }
-  // The axis may be no other input's, nor another dimension's.
+  // The axes may be no other input's, nor another dimension's.
   size_t named = 0;
   for (const GraphInput& input : graph.inputs())
-    named += size_t(std::count(input.axes.begin(), input.axes.end(), found.axis));
+    named += size_t(std::count_if(input.axes.begin(), input.axes.end(), [&](const auto& a) { return found.grows(a); }));
   if (named != found.inputs.size()) return {};
   if (!found.inputs.empty()) found.find_follower(graph);
   return found;
 }
 
+bool Growing::grows(const std::string& axis) const { return std::count(axes.begin(), axes.end(), axis); }
+
 // Sizes of a graph are often bound to each other: where it makes no sense for a longer past alone, it may for one with
-// another axis that is longer, too.
+// another axis that is longer, too; and for the least past with as much less of that axis.
 void Growing::find_follower(const Graph& graph) {
   const std::map<std::string, int64_t> sizes = graph.axes();
-  const auto makes_sense = [&](const std::string& other) {
-    std::map<std::string, int64_t> longer = sizes;
-    ++longer[axis];
-    if (!other.empty()) ++longer[other];
+  const auto makes_sense = [&](const std::string& other, int64_t length) {
+    Growing tried = *this;
+    tried.follower = other;
     try {
-      graph.bound(longer);
+      graph.bound(tried.at(sizes, length));
       return true;
     } catch (const Error&) {
       return false;
     }
   };
-  if (makes_sense("")) return;
+  const int64_t longer = sizes.at(axes[0]) + 1;
+  if (makes_sense("", longer)) return;
   for (const auto& [other, size] : sizes) {
-    if (other == axis || !makes_sense(other)) continue;
+    if (grows(other) || !makes_sense(other, longer) || !makes_sense(other, 1)) continue;
     for (size_t i = 0; i < graph.inputs().size(); ++i) {
-      const std::vector<std::string>& axes = graph.inputs()[i].axes;
+      const std::vector<std::string>& own = graph.inputs()[i].axes;
       if (graph.inputs()[i].kept >= 0) continue;
-      for (size_t d = 0; d < axes.size(); ++d)
-        if (axes[d] == other) followers.push_back({i, int(d)});
+      for (size_t d = 0; d < own.size(); ++d)
+        if (own[d] == other) followers.push_back({i, int(d)});
     }
     follower = other;
     return;
@@ -99,11 +102,11 @@ void Growing::find_follower(const Graph& graph) {
 std::map<std::string, int64_t> Growing::at(std::map<std::string, int64_t> sizes, int64_t length) const {
   if (!follower.empty()) {
     int64_t& size = sizes[follower];
-    size += length - sizes[axis];
+    size += length - sizes[axes[0]];
     require(size >= 0, Code::unsupported, "growing: axis \"", follower, "\" is ", length - size,
             " shorter than the past, which may have ", length, " places");
   }
-  sizes[axis] = length;
+  for (const std::string& axis : axes) sizes[axis] = length;
   return sizes;
 }
 

@@ -39,14 +39,15 @@ struct GrowingInput {
   int dim = 0;                   // along which it grows
 };
 
-// The inputs of a graph that grow along axes of one name; none: `inputs` is empty.
+// The inputs of a graph that grow, all by as many places; none: `inputs` is empty.
 struct Growing {
-  std::string axis;
+  std::vector<std::string> axes;  // along which they do, which have one size; exporters often name each anew
   std::vector<GrowingInput> inputs;
-  std::string follower;          // an axis of others that has to be longer where the past is; empty: none has
+  std::string follower;          // another axis, that has to be longer where the past is; empty: none has
   std::vector<Place> followers;  // where they have it
 
   static Growing of(const Graph& graph);
+  bool grows(const std::string& axis) const;
   // These sizes with a past of so many places, and what follows it.  Throws Error(unsupported) where a size that follows
   // would be negative.
   std::map<std::string, int64_t> at(std::map<std::string, int64_t> sizes, int64_t length) const;

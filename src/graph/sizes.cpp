@@ -406,8 +406,10 @@ void Plan::Sizes::describe(Json& json) {
       .field("specialised", specialised_);
   json.field("bytes", int64_t(bytes_)).field("limit", int64_t(limit()));
   json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(sources_.size()));
+  std::string axes;
+  for (const std::string& axis : grower_->growing.axes) axes += (axes.empty() ? "" : ", ") + axis;
   json.field("growing", grower_->growing.inputs.empty() ? std::string("no input")
-                        : why_not_growing_.empty()      ? grower_->growing.axis
+                        : why_not_growing_.empty()      ? axes
                                                         : why_not_growing_)
       .end();
 }

@@ -30,7 +30,7 @@ const std::map<std::string, Slopes, std::less<>>& slopes() {
        {"t = tanh(0.7978845608028654 * (x0 + 0.044715 * x0 * x0 * x0)); "
         "y0 = x1 * 0.5 * (1 + t + x0 * (1 - t * t) * 0.7978845608028654 * (1 + 0.134145 * x0 * x0))"}},
       {"silu", {"t = sigmoid(x0); y0 = x1 * t * (1 + x0 * (1 - t))"}},
-      {"hardswish", {"y0 = where(x0 < -3, 0, where(x0 <= 3, x1 * (x0 / 3 + 0.5), x1))"}},
+      {"hardswish", {"y0 = where(x0 <= -3, 0, where(x0 < 3, x1 * (x0 / 3 + 0.5), x1))"}},
       {"hardsigmoid", {"y0 = where(x0 > -3 && x0 < 3, x1 / 6, 0)", "y0 = where(x0 > 0 && x0 < 1, x1 / 6, 0)"}},
       {"sigmoid", {"t = sigmoid(x0); y0 = x1 * t * (1 - t)", "y0 = x1 * x0 * (1 - x0)"}},
       {"tanh", {"t = tanh(x0); y0 = x1 * (1 - t * t)", "y0 = x1 * (1 - x0 * x0)"}},

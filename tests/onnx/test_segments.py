@@ -253,6 +253,21 @@ def test_types_that_the_library_has_not_are_computed_on_the_host():
     numpy.testing.assert_array_equal(z, (x + y) * y)
 
 
+def test_what_exporters_cast_to_double_runs():
+    """PyTorch writes isinf as a cast to double and IsInf."""
+    plan = compiled(
+        "agraph (float[n] x) => (float[n] y, bool[n] above, double[n] root)"
+        " { wide = Cast <to = 11> (x) inf = IsInf(wide) above = IsInf <detect_negative = 0> (wide)"
+        " nan = IsNaN(wide) odd = Or(inf, nan) zero = Sub(x, x) y = Where(odd, zero, x)"
+        " size = Abs(wide) root = Sqrt(size) }"
+    )
+    x = numpy.array([1, -numpy.inf, numpy.inf, numpy.nan, -2], "float32")
+    y, above, root = plan.run(x)
+    numpy.testing.assert_array_equal(y, [1, numpy.nan, numpy.nan, numpy.nan, -2])
+    numpy.testing.assert_array_equal(above, [False, False, True, False, False])
+    numpy.testing.assert_array_equal(root, numpy.sqrt(numpy.abs(x.astype("float64"))))
+
+
 def test_threads_run_at_once():
     plan = compiled(
         "agraph (float[n] x) => (float[m] y) { p = NonZero(x) q = Transpose(p) z = GatherND(x, q) y = Exp(z) }"

@@ -402,6 +402,23 @@ def test_dropout_divides_no_plan(p):
             assert [graph.partitions for graph in pylayout.torch.report().graphs] == [1, 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_at_the_corners_of_functions(dtype):
+    f = nn.functional
+
+    def run(x):
+        scale = torch.arange(1, 6, dtype=x.dtype)
+        made = torch.stack([f.hardswish(x), f.hardsigmoid(x), f.relu6(x), f.hardtanh(x), f.relu(x)], 1)
+        return (made * scale).sum()
+
+    gradients = []
+    for step in (run, compiled(run)):
+        x = torch.tensor([-3.0, 3.0, 0.0, 6.0, -1.0, 1.0], dtype=dtype, requires_grad=True)
+        step(x).backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)
+
+
 def test_gradients_of_inputs_and_two_runs_before_backward():
     def function(x, w):
         return torch.tanh(x @ w)

@@ -45,6 +45,34 @@ for _name, _function in {
     host(_name)(_relation(_function))
 
 
+def _function_of_one(function: Callable[..., Any]) -> Callable[[Call], Any]:
+    def run(call: Call) -> Any:
+        with numpy.errstate(all="ignore"):
+            return function(call.x(0))
+
+    return run
+
+
+for _name, _function in {
+    "Abs": numpy.abs, "Ceil": numpy.ceil, "Cos": numpy.cos, "Exp": numpy.exp, "Floor": numpy.floor,
+    "IsNaN": numpy.isnan, "Log": numpy.log, "Neg": numpy.negative, "Reciprocal": numpy.reciprocal,
+    "Round": numpy.round, "Sign": numpy.sign, "Sin": numpy.sin, "Sqrt": numpy.sqrt,
+}.items():  # fmt: skip
+    host(_name)(_function_of_one(_function))
+
+
+@host("IsInf")
+def is_inf(call: Call) -> Any:
+    x = call.x(0)
+    below, above = call.attribute("detect_negative", 1), call.attribute("detect_positive", 1)
+    return (x == numpy.inf) & bool(above) | (x == -numpy.inf) & bool(below)
+
+
+@host("Where")
+def where(call: Call) -> Any:
+    return numpy.where(call.x(0), call.x(1), call.x(2))
+
+
 @host("Pow")
 def power(call: Call) -> Any:
     with numpy.errstate(all="ignore"):

@@ -176,7 +176,7 @@ def _slope(text: str) -> Callable[[Call, Operand, Operand], Operand]:
 # The gradient is x0, the function's argument x1, if nothing else is said.
 for _name, _text in {
     "silu_backward.default": "x0 * sigmoid(x1) * (1 + x1 * (1 - sigmoid(x1)))",
-    "hardswish_backward.default": "x1 < -3 ? 0 : x1 <= 3 ? x0 * (x1 / 3 + 0.5) : x0",
+    "hardswish_backward.default": "x1 <= -3 ? 0 : x1 < 3 ? x0 * (x1 / 3 + 0.5) : x0",
     "hardsigmoid_backward.default": "x1 > -3 && x1 < 3 ? x0 / 6 : 0",
     "sigmoid_backward.default": "x0 * x1 * (1 - x1)",  # x1 is the result
     "mish_backward.default": (
