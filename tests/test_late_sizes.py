@@ -293,7 +293,7 @@ def test_sizes_compare_with_fractions():
 LATE = json.loads((pathlib.Path(__file__).parent.parent / "docs/reference/support.json").read_text("utf-8"))["dynamic"]
 
 # Axes of a case's first tensor that had no other size, by reason and op: "axis: number of cases". A number here may
-# only become smaller.
+# only become smaller, unless a case is new.
 FIXED = {
     "an attribute is the size of the gradient, from which this one follows": {
         "avg_pool1d_backward": {2: 1},

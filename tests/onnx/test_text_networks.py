@@ -118,10 +118,10 @@ NAMES = [
 # In T5 each layer of the decoder has two, in Swin v2 there are two stages of two, in XCiT a last one of the class.
 ATTENTIONS = {"t5": 3 * LAYERS, "swinv2": 4, "xcit": LAYERS + 1}
 # DeBERTa multiplies queries and keys by those of positions as well, with all heads of a batch as matrices in a row,
-# which no view of the projection's result is; of these products one is read by columns.
+# which no view of the projection's result is where there are several texts.
 # XCiT's queries, keys and values are by rows in the linear layer's result, and so is what follows; a reshape that parts
 # channels into heads takes them by columns.
-REORDERS = {"deberta": 3 * LAYERS, "xcit": 4 * LAYERS}
+REORDERS = {"deberta": 2 * LAYERS, "xcit": 4 * LAYERS}
 
 
 class First(torch.nn.Module):
