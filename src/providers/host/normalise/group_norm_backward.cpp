@@ -42,7 +42,7 @@ PL_VECTORISED void finish_group(const float* x, const float* grad, float mean, f
   for (int64_t i = 0; i < n; ++i) dx[i] = grad[i] * of_grad - (x[i] - mean) * of_x - rest;
 }
 
-PL_VECTORISED void add_rows(const float* x, int64_t rows, int64_t width, double* sums) {
+PL_VECTORISED void add_positions(const float* x, int64_t rows, int64_t width, double* sums) {
   for (int64_t r = 0; r < rows; ++r, x += width) {
     PL_INDEPENDENT
     for (int64_t i = 0; i < width; ++i) sums[i] += double(x[i]);
@@ -178,7 +178,7 @@ struct RowsOfChannels {
     // By part, then by image and channel.
     std::vector<double> sums(size_t(parts() * all)), squares(sums.size()), of_bias(sums.size()), of_weight(sums.size());
     each_part(0.3, 1, [&](int64_t unit, int64_t part, int64_t from, int64_t n, float* space) {
-      add_rows(read(arguments, 0, from, n * width, space), n, width, sums.data() + part * all + unit * width);
+      add_positions(read(arguments, 0, from, n * width, space), n, width, sums.data() + part * all + unit * width);
     });
     std::vector<float> mean(static_cast<size_t>(all)), scale(mean.size()), of_away(mean.size()), rest(mean.size());
     each_group([&](int64_t first, int64_t) {
