@@ -7,8 +7,8 @@
 namespace pl::opencl {
 namespace {
 
-constexpr double kNextLaunchMs = 0.003;     // what each launch beside the first one adds
-constexpr int kNumbers = 6, kSums = 4;  // of a channel, and of each part of one: kFactors of the kernels
+constexpr double kNextLaunchMs = 0.003;  // what each launch beside the first one adds
+constexpr int kNumbers = 6, kSums = 4;   // of a channel, and of each part of one: kFactors of the kernels
 
 size_t workspace_bytes(const ChannelParts& parts) {
   return size_t((kNumbers + kSums * parts.parts) * parts.blocks * parts.width) * sizeof(float);
