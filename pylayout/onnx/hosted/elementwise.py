@@ -53,11 +53,12 @@ def _function_of_one(function: Callable[..., Any]) -> Callable[[Call], Any]:
     return run
 
 
-for _name, _function in {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Abs": numpy.abs, "Ceil": numpy.ceil, "Cos": numpy.cos, "Exp": numpy.exp, "Floor": numpy.floor,
     "IsNaN": numpy.isnan, "Log": numpy.log, "Neg": numpy.negative, "Reciprocal": numpy.reciprocal,
     "Round": numpy.round, "Sign": numpy.sign, "Sin": numpy.sin, "Sqrt": numpy.sqrt,
-}.items():  # fmt: skip
+}  # fmt: skip
+for _name, _function in _FUNCTIONS.items():
     host(_name)(_function_of_one(_function))
 
 

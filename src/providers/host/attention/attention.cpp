@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "providers/host/common/head_layouts.h"
-#include "providers/host/common/matrices.h"
 #include "providers/host/attention/score_rows.h"
+#include "providers/host/common/head_layouts.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/common/matrices.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 

@@ -6,11 +6,11 @@
 // added up afterwards; their number does not depend on the threads, so that sums have one order.
 #include <algorithm>
 
-#include "providers/host/common/head_layouts.h"
-#include "providers/host/common/matrices.h"
 #include "providers/host/attention/score_rows.h"
+#include "providers/host/common/head_layouts.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/common/matrices.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 
@@ -179,8 +179,8 @@ struct Body {
       float* gradients = space + room.gradients;
       float* query_rows = space + room.query_rows;
       float* grad_rows = space + room.grad_rows;
-      body.read_rows(input(arguments, kQ), body.q.offsets[size_t(head)] + query * body.q.row_step, body.q.row_step, rows,
-                     rows, body.width, body.key_columns(), query_rows);
+      body.read_rows(input(arguments, kQ), body.q.offsets[size_t(head)] + query * body.q.row_step, body.q.row_step,
+                     rows, rows, body.width, body.key_columns(), query_rows);
       body.read_rows(input(arguments, kGrad), body.grad.offsets[size_t(head)] + query * body.grad.row_step,
                      body.grad.row_step, rows, rows, body.value_width, body.value_columns(), grad_rows);
       scores(query_rows, body.key_columns(), body.width, space + room.key_panels, rows, whole, weights);
@@ -244,8 +244,8 @@ struct Body {
           float* own = parts > 1 ? sums + task * sum_floats() : space + room.sums;
           std::fill(own, own + sum_floats(), 0.0f);
           if (head != packed) {
-            read_rows(input(arguments, kK), k.offsets[size_t(head)], k.row_step, keys, whole_keys(), width, key_columns(),
-                      space + room.key_rows);
+            read_rows(input(arguments, kK), k.offsets[size_t(head)], k.row_step, keys, whole_keys(), width,
+                      key_columns(), space + room.key_rows);
             read_rows(input(arguments, kV), v.offsets[size_t(head)], v.row_step, keys, whole_keys(), value_width,
                       value_columns(), space + room.value_rows);
             pack(space + room.key_rows, key_columns(), width, space + room.key_panels);
