@@ -7,8 +7,8 @@ max pool; a step of Adam; attention of 12 heads, by its own op and by products w
 side is a plan of the one op, its inputs on the device and its results in the layout that it likes, so its time includes
 the reorders of inputs; `kernel` is what the plan's op alone is expected to take. Both sides' times are the better of
 two layouts of the inputs, PyTorch's contiguous and channels last, its algorithms chosen by measurement
-(cudnn.benchmark). Errors are of the whole result against double precision, as a
-ratio of norms. Without PyTorch for CUDA pylayout alone is timed, checked against PyTorch on the processor.
+(cudnn.benchmark). Errors are of the whole result against double precision, as a ratio of norms. Without PyTorch for
+CUDA pylayout alone is timed, checked against PyTorch on the processor.
 """
 
 from __future__ import annotations
@@ -279,18 +279,18 @@ def main(arguments: list[str] | None = None) -> None:
                 if case.name == "Adam":
                     doubles = [x.cpu() for x in doubles]
                 exact = case.torch(torch, *doubles).float().cpu().numpy()
-                plans = {f"plan:{layout}": ours(case, math, layout, options) for layout in LAYOUTS}
-                engines = {name: run for name, (run, _) in plans.items()}
+                plans = {layout: ours(case, math, layout, options) for layout in LAYOUTS}
+                engines = {f"plan:{layout}": run for layout, (run, _) in plans.items()}
                 engines |= theirs(torch, case, math) if torch.cuda.is_available() else {}
                 errors = {name: relative_error(each(), exact) for name, each in engines.items()}
                 times = take_turns(engines, options.rounds)
-                best = min(plans, key=times.__getitem__)
-                row: dict[str, Any] = {"case": case.name, "batch": batch, "math": math, "layout": best[5:]}
-                row |= {"error": errors, "ms": times, "plan_ms": times[best], "kernel_ms": plans[best][1]}
-                peers = [ms for name, ms in times.items() if name not in plans]
+                plan_ms, layout = min((times[f"plan:{layout}"], layout) for layout in LAYOUTS)
+                row: dict[str, Any] = {"case": case.name, "batch": batch, "math": math, "layout": layout}
+                row |= {"error": errors, "ms": times, "plan_ms": plan_ms, "kernel_ms": plans[layout][1]}
+                peers = [ms for name, ms in times.items() if name.startswith("torch")]
                 if peers:
                     row["pytorch_ms"] = min(peers)
-                    row["ratio"] = round(min(peers) / times[best], 3)
+                    row["ratio"] = round(min(peers) / plan_ms, 3)
                 rows.append(row)
                 print(row, flush=True)
     table = Table(("case", "batch", "math", "layout", "plan", "kernel", "torch", "ratio", "error", "its error"))

@@ -19,7 +19,7 @@ from op_cases import CASES, Case
 import pylayout as pl
 from pylayout.calls import schemas
 from pylayout.verify.case import Case as Call
-from pylayout.verify.check import _Candidates
+from pylayout.verify.check import Candidates
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
@@ -48,9 +48,9 @@ def providers_of(device: str) -> set[str]:
     return {"host", "onednn"} if device == "cpu" else {"opencl"}  # tensors on the CPU may be moved to the others
 
 
-def candidates_of(case: Case, tensors: list[np.ndarray | None], device: str) -> _Candidates:
+def candidates_of(case: Case, tensors: list[np.ndarray | None], device: str) -> Candidates:
     texts = [None if t is None else f"{pl.asarray(t).dtype}:{'x'.join(map(str, t.shape))}" for t in tensors]
-    return _Candidates(Call(case.op, tuple(texts), case.attributes), device, tensors, False)
+    return Candidates(Call(case.op, tuple(texts), case.attributes), device, tensors, False)
 
 
 @pytest.mark.one_in(1000)  # on OpenCL devices one call of each op, as kernels are built for each

@@ -12,6 +12,7 @@
 //
 // Tensors: SRC, GRAD and DST, described alike; WEIGHT, DWEIGHT and DBIAS (c).
 #include "common/channel_parts.clh"
+#include "common/lane_sums.clh"
 #include "common/rows.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
@@ -63,18 +64,10 @@ void group_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src, __gl
         product += g * away;
     }
     stat sums[4] = {TO_STAT(sum), TO_STAT(square), TO_STAT(of_grad), TO_STAT(product)};
-#if LANES_Y > 1
     __local stat shared[LANES_Y * LANES_X];
-    const int own = ly * LANES_X + lx;
     _Pragma("unroll") for (int k = 0; k < 4; ++k) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        shared[own] = sums[k];
-        for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {
-            barrier(CLK_LOCAL_MEM_FENCE);
-            if (ly < half_) shared[own] = sums[k] = sums[k] + shared[own + half_ * LANES_X];
-        }
+        SUM_OVER_LANES(shared, sums[k])
     }
-#endif
     if (ly > 0 || !live) return;
     if (part == 0) STORE_STATS(factors, FACTOR(kMean, channel), first);
     _Pragma("unroll") for (int k = 0; k < 4; ++k) STORE_STATS(factors, STAT_OF_PART(part, k, channel), sums[k]);

@@ -24,6 +24,9 @@
 #ifndef HELD
 #define HELD 4  // fours of a row that a work-item holds
 #endif
+#define LANES_X GROUP
+#define LANES_Y ROWS
+#include "common/lane_sums.clh"
 #ifdef WEIGHT_DTYPE
 #define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
 #define WEIGHTS_AT(e) LOAD_QUAD(WEIGHT, weight, e)
@@ -49,36 +52,24 @@ static inline float4 row_sums(__local float4* shared, int lane, float4 value) {
     return value;
 }
 
-// What the rows at a time have together, where `row` is 0; `shared` has room for all work-items.
-static inline float4 sum_over_rows(__local float4* shared, int lane, int row, float4 value) {
-    const int own = row * GROUP + lane;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    shared[own] = value;
-    for (int half_ = ROWS / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (row < half_) shared[own] = value = value + shared[own + half_ * GROUP];
-    }
-    return value;
-}
-
 __kernel __attribute__((reqd_work_group_size(GROUP, ROWS, 1)))
 void layer_norm_backward_rows(__global const STORAGE_T(SRC)* restrict src,
                               __global const STORAGE_T(GRAD)* restrict grad WEIGHT_PARAMETER,
                               __global STORAGE_T(DST)* restrict dst, __global float* restrict sums, const int rows,
                               const int size, const int rows_of_part, const float eps) {
-    const int lane = (int)get_local_id(0), own_row = (int)get_local_id(1), part = (int)get_group_id(1);
+    const int lx = (int)get_local_id(0), ly = (int)get_local_id(1), part = (int)get_group_id(1);
     __local float4 scratch[GROUP * ROWS];
-    __local float4* const shared = scratch + own_row * GROUP;
+    __local float4* const shared = scratch + ly * GROUP;
     const float scale = 1.0f / (float)size;
     const int end = min((part + 1) * rows_of_part, rows);
     float4 of_weight[HELD], of_bias[HELD];
     _Pragma("unroll") for (int i = 0; i < HELD; ++i) of_weight[i] = of_bias[i] = (float4)(0.0f);
     for (int first = part * rows_of_part; first < end; first += ROWS) {
-        const bool live = first + own_row < end;
-        const idx_t base = (idx_t)(first + own_row) * size;
+        const bool live = first + ly < end;
+        const idx_t base = (idx_t)(first + ly) * size;
         float4 x[HELD], g[HELD], sum = (float4)(0.0f);
         _Pragma("unroll") for (int i = 0; i < HELD; ++i) {
-            const int e = 4 * (lane + i * GROUP);
+            const int e = 4 * (lx + i * GROUP);
             x[i] = g[i] = (float4)(0.0f);
             if (live && e < size) {
                 x[i] = LOAD_QUAD(SRC, src, base + e);
@@ -88,11 +79,11 @@ void layer_norm_backward_rows(__global const STORAGE_T(SRC)* restrict src,
         }
         float mean = 0.0f;
 #if CENTRED
-        mean = sum_of(row_sums(shared, lane, sum)) * scale;
+        mean = sum_of(row_sums(shared, lx, sum)) * scale;
 #endif
         float4 square = (float4)(0.0f), of_grad = (float4)(0.0f), of_product = (float4)(0.0f);
         _Pragma("unroll") for (int i = 0; i < HELD; ++i) {
-            const int e = 4 * (lane + i * GROUP);
+            const int e = 4 * (lx + i * GROUP);
             if (e >= size) continue;
             x[i] -= mean;
             const float4 weighted = g[i] * WEIGHTS_AT(e);
@@ -101,12 +92,12 @@ void layer_norm_backward_rows(__global const STORAGE_T(SRC)* restrict src,
             of_product += weighted * x[i];
         }
         const float4 all =
-            row_sums(shared, lane, (float4)(sum_of(square), sum_of(of_grad), sum_of(of_product), 0.0f)) * scale;
+            row_sums(shared, lx, (float4)(sum_of(square), sum_of(of_grad), sum_of(of_product), 0.0f)) * scale;
         const float inverse = 1.0f / sqrt(all.s0 + eps), away = CENTRED ? all.s1 : 0.0f;
         const float along = all.s2 * inverse * inverse;
         if (!live) continue;
         _Pragma("unroll") for (int i = 0; i < HELD; ++i) {
-            const int e = 4 * (lane + i * GROUP);
+            const int e = 4 * (lx + i * GROUP);
             if (e >= size) continue;
             STORE_QUAD(DST, dst, base + e, inverse * (g[i] * WEIGHTS_AT(e) - away - x[i] * along));
             of_weight[i] += g[i] * x[i] * inverse;
@@ -115,11 +106,11 @@ void layer_norm_backward_rows(__global const STORAGE_T(SRC)* restrict src,
     }
     __global float* const own = sums + 2 * (idx_t)part * size;
     _Pragma("unroll") for (int i = 0; i < HELD; ++i) {
-        const int e = 4 * (lane + i * GROUP);
-        const float4 weight_sum = sum_over_rows(scratch, lane, own_row, of_weight[i]);
-        const float4 bias_sum = sum_over_rows(scratch, lane, own_row, of_bias[i]);
-        if (own_row > 0 || e >= size) continue;
-        vstore4(weight_sum, 0, own + e);
-        vstore4(bias_sum, 0, own + size + e);
+        const int e = 4 * (lx + i * GROUP);
+        SUM_OVER_LANES(scratch, of_weight[i])
+        SUM_OVER_LANES(scratch, of_bias[i])
+        if (ly > 0 || e >= size) continue;
+        vstore4(of_weight[i], 0, own + e);
+        vstore4(of_bias[i], 0, own + size + e);
     }
 }

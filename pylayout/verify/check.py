@@ -97,7 +97,7 @@ def _array(tensor: Any) -> tuple[Array, str]:
     return (data.astype(np.float32) if dtype == "f16" else data), dtype
 
 
-class _Candidates:
+class Candidates:
     """Owns a pl_candidates."""
 
     def __init__(self, case: Case, device: str, tensors: list[Array | None], every_point: bool) -> None:
@@ -255,7 +255,7 @@ def check_case(
     checked = Checked(case)
     tensors = case.tensors()
     try:
-        candidates = _Candidates(case, device, tensors, every_point)
+        candidates = Candidates(case, device, tensors, every_point)
     except UnsupportedError as error:
         checked.refusals = [str(error)]
         return checked

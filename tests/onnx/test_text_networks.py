@@ -3,15 +3,15 @@
 One op for each attention, at most two reorders, torch's results at any length by one plan.
 """
 
-import io
 import re
-import warnings
 
 import numpy
 import pytest
 
 pytest.importorskip("onnx")
 torch = pytest.importorskip("torch")
+
+from onnx_exports import exported  # noqa: E402
 
 import pylayout as pl  # noqa: E402
 
@@ -155,23 +155,6 @@ def inputs_for(kind, side, batch, length):
     return (words, mask, words[:, : length - 4].clone()) if kind == "pairs" else (words, mask)
 
 
-def exported(module, inputs, named, exporter):
-    content = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if exporter == "dynamo":
-            free = [dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in named.values()]
-            torch.onnx.export(
-                module, inputs, content, dynamo=True, verbose=False, input_names=list(named),
-                dynamic_shapes=(tuple(free),),
-            )  # fmt: skip
-        else:
-            torch.onnx.export(
-                module, inputs, content, dynamo=False, opset_version=17, input_names=list(named), dynamic_axes=named
-            )
-    return content.getvalue()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("name", NAMES)
@@ -189,8 +172,8 @@ def test_one_attention_op_for_each_attention(name, exporter, torchvision_models,
     first = First(module, list(named)).eval()
     side = 32 if kind == "channels" else getattr(module.config, "image_size", 0)
     path = tmp_path / "model.onnx"
-    with torch.no_grad():
-        path.write_bytes(exported(first, inputs_for(kind, side, 2, LENGTH), named, exporter))
+    inputs = inputs_for(kind, side, 2, LENGTH)
+    path.write_bytes(exported(first, inputs, named, dynamo=exporter == "dynamo", gathered=0))
     plan = pl.compile(str(path), device="cpu", deterministic=True)
     for batch, length in ((2, LENGTH), (1, 9), (3, 17)):
         inputs = inputs_for(kind, side, batch, length)
@@ -253,20 +236,12 @@ def test_a_step_behind_any_past(name, dynamo, torchvision_models, untuned, tmp_p
         named[f"past_key_values.{i // 2}.{'value' if i % 2 else 'key'}"] = {0: "batch_size", 2: "past_sequence_length"}
     path = tmp_path / "model.onnx"
     inputs = step_inputs(step.module.config, 2, 3, 5)
-    late = [dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in named.values()]
-    spelled = {"dynamic_shapes": (*late[:3], tuple(late[3:]))} if dynamo else {"dynamic_axes": named}
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            step, inputs, str(path), dynamo=dynamo, opset_version=18 if dynamo else 17, input_names=list(named),
-            **spelled,
-        )  # fmt: skip
+    path.write_bytes(exported(step, inputs, named, dynamo=dynamo, gathered=3))
     plan = pl.compile(str(path), device="cpu", tune="off")
     taken = [entry["name"] for entry in plan.inputs]
     growing = plan.summary()["sizes"]["growing"]
-    assert re.fullmatch(r"s\d+, s\d+, s\d+" if dynamo else "past_sequence_length", growing), (
-        growing
-    )  # keys, then values
+    # By dynamo=True the keys of both layers have one name, and the values of each their own.
+    assert re.fullmatch(r"s\d+, s\d+, s\d+" if dynamo else "past_sequence_length", growing), growing
     for batch, added, past in ((1, 7, 0), (2, 3, 5), (1, 1, 9), (2, 1, 17), (3, 4, 6)):
         inputs = step_inputs(step.module.config, batch, added, past)
         with torch.no_grad():

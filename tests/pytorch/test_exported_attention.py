@@ -6,9 +6,7 @@ are in tests/onnx/test_text_networks.py.
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from typing import Any
 
 import numpy
@@ -16,6 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
+
+from onnx_exports import exported  # noqa: E402
 
 import pylayout as pl  # noqa: E402
 
@@ -182,23 +182,7 @@ def given(name: str, n: int, length: int) -> tuple[Any, Any]:
     return x, mask
 
 
-def exported(module: Any, inputs: tuple[Any, Any], dynamo: bool) -> bytes:
-    content = io.BytesIO()
-    names, axes = ["x", "other"], [{0: "n", 1: "l"}, {0: "n", 1: "s"}]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if dynamo:
-            free = torch.export.Dim.DYNAMIC
-            torch.onnx.export(
-                module, inputs, content, dynamo=True, verbose=False, input_names=names,
-                dynamic_shapes=tuple(dict.fromkeys(each, free) for each in axes),
-            )  # fmt: skip
-        else:
-            torch.onnx.export(
-                module, inputs, content, dynamo=False, opset_version=17, input_names=names,
-                dynamic_axes=dict(zip(names, axes, strict=True)),
-            )  # fmt: skip
-    return content.getvalue()
+NAMED = {"x": {0: "n", 1: "l"}, "other": {0: "n", 1: "s"}}
 
 
 @pytest.mark.parametrize(
@@ -212,10 +196,12 @@ def test_one_op_at_any_length(name, exporter, untuned):
     torch.manual_seed(0)
     torch.backends.mha.set_fastpath_enabled(False)
     module = SPELLINGS[name]().eval()
-    plan = pl.compile(exported(module, given(name, 2, 11), exporter == "dynamo"), device="cpu", tune="off")
+    plan = pl.compile(
+        exported(module, given(name, 2, 11), NAMED, dynamo=exporter == "dynamo"), device="cpu", tune="off"
+    )
     names = [entry["name"] for entry in plan.inputs]
     for n, length in ((2, 11), (1, 6), (3, 17)):
-        inputs = dict(zip(("x", "other"), given(name, n, length), strict=True))
+        inputs = dict(zip(NAMED, given(name, n, length), strict=True))
         with torch.no_grad():
             expected = module(*inputs.values()).numpy()
         (made,) = plan.run(*(inputs[key].numpy() for key in names))

@@ -45,21 +45,15 @@ for _name, _function in {
     host(_name)(_relation(_function))
 
 
-def _function_of_one(function: Callable[..., Any]) -> Callable[[Call], Any]:
-    def run(call: Call) -> Any:
-        with numpy.errstate(all="ignore"):
-            return function(call.x(0))
-
-    return run
+def _folded(name: str, count: int) -> Callable[[Call], Any]:
+    return lambda call: FOLDS[name](*map(call.x, range(count)))
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "Abs": numpy.abs, "Ceil": numpy.ceil, "Cos": numpy.cos, "Exp": numpy.exp, "Floor": numpy.floor,
-    "IsNaN": numpy.isnan, "Log": numpy.log, "Neg": numpy.negative, "Reciprocal": numpy.reciprocal,
-    "Round": numpy.round, "Sign": numpy.sign, "Sin": numpy.sin, "Sqrt": numpy.sqrt,
-}  # fmt: skip
-for _name, _function in _FUNCTIONS.items():
-    host(_name)(_function_of_one(_function))
+for _name in (
+    "Abs", "Ceil", "Cos", "Exp", "Floor", "IsNaN", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sqrt",
+):  # fmt: skip
+    host(_name)(_folded(_name.lower(), 1))
+host("Where")(_folded("where", 3))
 
 
 @host("IsInf")
@@ -67,11 +61,6 @@ def is_inf(call: Call) -> Any:
     x = call.x(0)
     below, above = call.attribute("detect_negative", 1), call.attribute("detect_positive", 1)
     return (x == numpy.inf) & bool(above) | (x == -numpy.inf) & bool(below)
-
-
-@host("Where")
-def where(call: Call) -> Any:
-    return numpy.where(call.x(0), call.x(1), call.x(2))
 
 
 @host("Pow")

@@ -15,7 +15,6 @@
 namespace pl::opencl {
 namespace {
 
-constexpr double kLaunchMs = 0.003;  // what each launch beside the first one adds
 constexpr double kTermMs = 3e-4;     // a work-item's wait for two numbers that it multiplies, on an H200
 constexpr size_t kMostOfPhases = 3;  // ways to multiply that are tried where there are several phases
 constexpr int64_t kMostPhases = 64;

@@ -10,7 +10,6 @@
 namespace pl::opencl {
 namespace {
 
-constexpr double kLaunchMs = 0.003;  // what each launch beside the first one adds
 constexpr double kUnitsOfGroup = 3;  // what a work-group of whole channels reads, in shares of a unit's of all memory
 constexpr size_t kMostWhole = size_t(4) << 20;  // bytes
 

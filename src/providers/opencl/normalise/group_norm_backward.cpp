@@ -7,8 +7,7 @@
 namespace pl::opencl {
 namespace {
 
-constexpr double kNextLaunchMs = 0.003;  // what each launch beside the first one adds
-constexpr int kNumbers = 6, kSums = 4;   // of a channel, and of each part of one: kFactors of the kernels
+constexpr int kNumbers = 6, kSums = 4;  // of a channel, and of each part of one: kFactors of the kernels
 
 size_t workspace_bytes(const ChannelParts& parts) {
   return size_t((kNumbers + kSums * parts.parts) * parts.blocks * parts.width) * sizeof(float);
@@ -49,7 +48,7 @@ void list_group_norm_backward(const Op& op, OpenclDevice& device, CandidateList&
         input = input.with_layout(input.rank() == op.in(0).rank() ? candidate.inputs[0].layout : Layout::plain(1));
     candidate.workspace_bytes = workspace_bytes(*parts);
     candidate.efficiency = device.capabilities().cpu ? 0.2 : 0.5;  // x and grad are read twice
-    candidate.start_ms = 3 * kNextLaunchMs;
+    candidate.start_ms = 3 * kLaunchMs;
     candidate.prepare = [&device, op, parts = *parts] { return prepare_group_norm_backward(device, op, parts); };
     return true;
   });

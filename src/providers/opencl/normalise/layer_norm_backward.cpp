@@ -60,13 +60,18 @@ struct NormRows {
   }
 };
 
-// dst, and the sums of weights of each part of the rows.
-void add_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
-  KernelSource source("normalise/layer_norm_backward.cl");
+KernelSource source_of(const char* file, const Op& op, const NormRows& rows) {
+  KernelSource source(file);
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
   source.define("DST_DTYPE", name_of(op.out().dtype)).define("CENTRED", rows.centred ? 1 : 0);
   if (op.has(2)) source.define("WEIGHT_DTYPE", name_of(op.in(2).dtype));
   source.define("GROUP", rows.group);
+  return source;
+}
+
+// dst, and the sums of weights of each part of the rows.
+void add_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
+  KernelSource source = source_of("normalise/layer_norm_backward.cl", op, rows);
   source.define("LANES_X", rows.lanes_x).define("LANES_Y", rows.lanes_y);
   Launch& first = kernel.add(source, "layer_norm_backward").input(0).input(1);
   if (op.has(2)) first.input(2);
@@ -80,11 +85,8 @@ void add_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
 
 // The same in one launch, of rows that work-items hold.
 void add_held_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
-  KernelSource source("normalise/layer_norm_backward_rows.cl");
-  source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
-  source.define("DST_DTYPE", name_of(op.out().dtype)).define("CENTRED", rows.centred ? 1 : 0);
-  if (op.has(2)) source.define("WEIGHT_DTYPE", name_of(op.in(2).dtype));
-  source.define("GROUP", rows.group).define("ROWS", rows.rows_of_group).define("HELD", rows.held);
+  KernelSource source = source_of("normalise/layer_norm_backward_rows.cl", op, rows);
+  source.define("ROWS", rows.rows_of_group).define("HELD", rows.held);
   Launch& launch = kernel.add(source, "layer_norm_backward_rows").input(0).input(1);
   if (op.has(2)) launch.input(2);
   launch.output(0).workspace().scalar(cl_int(rows.rows)).scalar(cl_int(rows.size)).scalar(cl_int(rows.rows_of_part));

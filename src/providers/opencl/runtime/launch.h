@@ -23,6 +23,8 @@
 
 namespace pl::opencl {
 
+constexpr double kLaunchMs = 0.003;  // what each launch of a kernel beside the first one adds
+
 class Launch {
  public:
   // Builds the program (or takes it from the cache).  Throws Error(device) with the build log.
