@@ -24,6 +24,9 @@
 #ifndef ADAPTIVE
 #define ADAPTIVE 0  // 1: windows share the input evenly
 #endif
+#ifndef WINDOW
+#define WINDOW {{1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}  // the op's, a constant: strides then cost no divisions
+#endif
 #ifndef DST_DTYPE  // on its own: f32, plain
 #define SRC_DTYPE f32
 #define SRC_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(src, n, c, d, h, w)
@@ -53,11 +56,27 @@ static inline idx_t seen_of(idx_t begin, idx_t step, idx_t count, idx_t in) {
     return max((idx_t)0, end - before);
 }
 
+// Along axis a, named x: count_x, how many inputs of window p an average counts; goes on with the next window where p
+// does not see q.
+#if POOL_MAX
+#define DIVISOR_ALONG(a, x, p, q)
+#else
+#if COUNT_PAD
+#define COUNTED(a, x, p, begin) (min((begin) + COUNT(a, p, in_##x, out_##x), in_##x + end_##x) - (begin))
+#else
+#define COUNTED(a, x, p, begin) seen_of(begin, STEP(a), COUNT(a, p, in_##x, out_##x), in_##x)
+#endif
+#define DIVISOR_ALONG(a, x, p, q)                    \
+    if (!HOLDS(a, p, q, in_##x, out_##x)) continue;  \
+    const idx_t begin_##x = BEGIN(a, p, in_##x, out_##x), count_##x = COUNTED(a, x, p, begin_##x);
+#endif
+
 #if POOL_MAX
 __kernel void pool_backward_places(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), __global int* restrict found,
-                                   const window_arg window, const idx_t places) {
+                                   const idx_t places) {
     const idx_t place = (idx_t)get_global_id(0);
     if (place >= places) return;
+    const window_arg window = WINDOW;
     GRAD_INDICES(place, i)
     if (!GRAD_INSIDE(i)) return;
     found[GRAD_AT(i)] = (int)largest_of_window(src, src_arg, window, i0, i1, i2, i3, i4, GRAD_DIM(2), GRAD_DIM(3),
@@ -69,10 +88,11 @@ __kernel void pool_backward_direct(
 #if POOL_MAX
     __global const int* restrict found,
 #endif
-    TENSOR_IN(GRAD, grad), TENSOR_OUT(DST, dst), const window_arg window, const int end_d, const int end_h,
-    const int end_w, const idx_t places) {
+    TENSOR_IN(GRAD, grad), TENSOR_OUT(DST, dst), const int end_d, const int end_h, const int end_w,
+    const idx_t places) {
     const idx_t place = (idx_t)get_global_id(0);
     if (place >= places) return;
+    const window_arg window = WINDOW;
     DST_INDICES(place, i)
     if (!DST_INSIDE(i)) {
         STORE(DST, dst, DST_AT(i), 0);
@@ -84,26 +104,18 @@ __kernel void pool_backward_direct(
     const int own = (int)((i2 * in_h + i3) * in_w + i4);
 #endif
     float sum = 0.0f;
-    for (idx_t pd = FIRST(0, i2, in_d, out_d); pd <= LAST(0, i2, in_d, out_d); ++pd) {
-        for (idx_t ph = FIRST(1, i3, in_h, out_h); ph <= LAST(1, i3, in_h, out_h); ++ph) {
-            for (idx_t pw = FIRST(2, i4, in_w, out_w); pw <= LAST(2, i4, in_w, out_w); ++pw) {
+    const idx_t last_d = LAST(0, i2, in_d, out_d), last_h = LAST(1, i3, in_h, out_h), last_w = LAST(2, i4, in_w, out_w);
+    for (idx_t pd = FIRST(0, i2, in_d, out_d); pd <= last_d; ++pd) {
+        DIVISOR_ALONG(0, d, pd, i2)
+        for (idx_t ph = FIRST(1, i3, in_h, out_h); ph <= last_h; ++ph) {
+            DIVISOR_ALONG(1, h, ph, i3)
+            for (idx_t pw = FIRST(2, i4, in_w, out_w); pw <= last_w; ++pw) {
+                DIVISOR_ALONG(2, w, pw, i4)
                 const idx_t at = GRAD_OFFSET(i0, i1, pd, ph, pw);
 #if POOL_MAX
                 if (found[at] == own) sum += LOAD(GRAD, grad, at);
 #else
-                if (!HOLDS(0, pd, i2, in_d, out_d) || !HOLDS(1, ph, i3, in_h, out_h) || !HOLDS(2, pw, i4, in_w, out_w))
-                    continue;
-                const idx_t d0 = BEGIN(0, pd, in_d, out_d), count_d = COUNT(0, pd, in_d, out_d);
-                const idx_t h0 = BEGIN(1, ph, in_h, out_h), count_h = COUNT(1, ph, in_h, out_h);
-                const idx_t w0 = BEGIN(2, pw, in_w, out_w), count_w = COUNT(2, pw, in_w, out_w);
-#if COUNT_PAD
-                const idx_t count = (min(d0 + count_d, in_d + end_d) - d0) * (min(h0 + count_h, in_h + end_h) - h0) *
-                                    (min(w0 + count_w, in_w + end_w) - w0);
-#else
-                const idx_t count = seen_of(d0, STEP(0), count_d, in_d) * seen_of(h0, STEP(1), count_h, in_h) *
-                                    seen_of(w0, STEP(2), count_w, in_w);
-#endif
-                sum += LOAD(GRAD, grad, at) / (float)count;
+                sum += LOAD(GRAD, grad, at) / (float)(count_d * count_h * count_w);
 #endif
             }
         }

@@ -133,11 +133,16 @@ int64_t Layout::block_volume() const {
 bool Layout::is_plain() const { return *this == plain(rank_); }
 bool Layout::is_channels_last() const { return rank_ >= 3 && *this == channels_last(rank_); }
 
+int Layout::channel_block() const {
+  if (block_count_ != 1) return 0;
+  const int size = blocks_[0].size;
+  return *this == channels_blocked(rank_, size) ? size : 0;
+}
+
 Layout Layout::for_rank(int rank) const {
   if (is_plain()) return plain(rank);
   if (is_channels_last()) return channels_last(rank);
-  if (block_count_ == 1 && *this == channels_blocked(rank_, blocks_[0].size))
-    return channels_blocked(rank, blocks_[0].size);
+  if (const int block = channel_block()) return channels_blocked(rank, block);
   require(rank == rank_, Code::layout, "layout ", str(), " has rank ", int(rank_), ", expected ", rank);
   return *this;
 }

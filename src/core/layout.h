@@ -44,6 +44,7 @@ class Layout {
   bool is_plain() const;                                  // no blocks, order a, b, c...
   bool is_channels_last() const;
   bool is_blocked() const { return block_count_ > 0; }
+  int channel_block() const;  // 16 of nChw16c, of any rank; 0 for layouts of other kinds
 
   // The layout of the same family for another rank: NHWC -> NDHWC, nChw16c -> nCw16c; plain where the
   // family has no meaning (rank below 3).  A layout of no family (`acbd`) is returned if the rank fits.

@@ -99,9 +99,7 @@ CallRef CallAttributes::parse(const Attributes& all) {
 
 std::optional<Layout> family_layout(const Layout& layout, const TensorDesc& desc) {
   if (!desc.present || desc.rank() < 3) return std::nullopt;
-  const bool family =
-      layout.is_plain() || layout.is_channels_last() ||
-      (layout.block_count() == 1 && layout == Layout::channels_blocked(layout.rank(), layout.block(0).size));
+  const bool family = layout.is_plain() || layout.is_channels_last() || layout.channel_block() > 0;
   if (!family && layout.rank() != desc.rank()) return std::nullopt;
   return layout.for_rank(desc.rank());
 }

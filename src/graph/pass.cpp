@@ -38,6 +38,7 @@ const std::vector<Pass>& standard_passes() {
       passes::split_linear(),
       passes::gather_rows(),      // once nothing moves any more between rolls and windows
       passes::fuse_bias(),        // gives the next two linear ops to fold into
+      passes::move_concats(),     // gives what the next two fold, and what fuse_post_ops fuses
       passes::fold_batch_norm(),  // before an activation stands between
       passes::fold_scale(),
       passes::fuse_post_ops(),
@@ -72,7 +73,7 @@ std::vector<Pass> device_passes(Device* device, PackedConstants* constants) {
   std::vector<Pass> list{passes::join_linear(device, constants), passes::join_rotary(device),
                          passes::fuse_longer_post_ops(device)};
   if (!device || device->traits().gpu) {
-    list.push_back(passes::expand_attention_backward(device));
+    list.push_back(passes::expand_attention(device));
     list.push_back(passes::fuse_squeeze_excite(false));
     list.push_back(passes::fuse_norm_slope());
   }

@@ -28,22 +28,32 @@ Term summed_heads(Builder& b, Term value, const Dims& shape) {
   return b.summed(b.reshaped(value, apart), {at + 1}, false);
 }
 
-}  // namespace
+Term product(Builder& b, Term left, Term right, bool transpose_a, bool transpose_b) {
+  return b.make("matmul", Attributes{{attr::transpose_a, transpose_a}, {attr::transpose_b, transpose_b}},
+                {left, right});
+}
 
-AttentionGradients attention_gradients(Builder& b, const Op& op, const std::array<Term, 5>& values, bool by_mask) {
-  const auto [q, given_k, given_v, mask, g] = values;
+Term as(Builder& b, Term value, DType dtype) {
+  if (b.desc(value).dtype == dtype) return value;
+  return b.make("cast", Attributes{{attr::dtype, std::string(name_of(dtype))}}, {value});
+}
+
+double softcap_of(const Op& op) { return op.attributes.is_none(attr::softcap) ? 0 : op.attributes[attr::softcap]; }
+
+// A forward pass as far as the weights of the values: heads that are shared repeated, q @ k^T, and what softmax gives.
+struct Weighted {
+  Term k, v, plain, weights;
+};
+
+Weighted weighted(Builder& b, const Op& op, Term q, Term given_k, Term given_v, Term mask) {
   const Attributes& a = op.attributes;
-  const auto product = [&](Term left, Term right, bool transpose_a, bool transpose_b) {
-    return b.make("matmul", Attributes{{attr::transpose_a, transpose_a}, {attr::transpose_b, transpose_b}},
-                  {left, right});
-  };
-  const Dims q_shape = b.desc(q).shape, k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
+  const Dims q_shape = b.desc(q).shape;
   const int last = q_shape.size() - 1;
-  const bool grouped = a[attr::enable_gqa] && q_shape[last - 2] != k_shape[last - 2];
-  const double scale = a[attr::scale], softcap = a.is_none(attr::softcap) ? 0 : a[attr::softcap];
+  const bool grouped = a[attr::enable_gqa] && q_shape[last - 2] != b.desc(given_k).shape[last - 2];
+  const double scale = a[attr::scale], softcap = softcap_of(op);
   const Term k = grouped ? repeated_heads(b, given_k, q_shape[last - 2]) : given_k;
   const Term v = grouped ? repeated_heads(b, given_v, q_shape[last - 2]) : given_v;
-  const Term plain = product(q, k, false, true);
+  const Term plain = product(b, q, k, false, true);
   Term scores = b.pointwise(softcap > 0 ? "y0 = s1 * tanh(x0 * s0 / s1)" : "y0 = x0 * s0", {plain}, {scale, softcap});
   if (mask != Builder::kNone) {
     const bool boolean = b.desc(mask).dtype == DType::boolean;
@@ -58,13 +68,31 @@ AttentionGradients attention_gradients(Builder& b, const Op& op, const std::arra
   Term weights = b.make("softmax", Attributes{{attr::dim, int64_t(last)}}, {scores});
   // Of a query that sees no key.
   if (mask != Builder::kNone) weights = b.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
-  const Term of_weights = product(g, v, false, true);
+  return {k, v, plain, weights};
+}
+
+}  // namespace
+
+Term attention_by_parts(Builder& b, const Op& op, const std::array<Term, 4>& values) {
+  const auto [q, k, v, mask] = values;
+  const DType dtype = b.desc(q).dtype;
+  const Weighted made = weighted(b, op, as(b, q, DType::f32), as(b, k, DType::f32), v, mask);
+  return product(b, as(b, made.weights, dtype), made.v, false, false);
+}
+
+AttentionGradients attention_gradients(Builder& b, const Op& op, const std::array<Term, 5>& values, bool by_mask) {
+  const auto [q, given_k, given_v, mask, g] = values;
+  const auto [k, v, plain, weights] = weighted(b, op, q, given_k, given_v, mask);
+  const Dims k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
+  const int last = b.desc(q).rank() - 1;
+  const double scale = op.attributes[attr::scale], softcap = softcap_of(op);
+  const Term of_weights = product(b, g, v, false, true);
   const Term sums = b.summed(b.make("mul", {}, {of_weights, weights}), {last}, true);
   const Term of_scores = b.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
   const Term of_plain = b.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
                                     {of_scores, plain}, {scale, softcap});
-  return {product(of_plain, k, false, false), summed_heads(b, product(of_plain, q, true, false), k_shape),
-          summed_heads(b, product(weights, g, true, false), v_shape),
+  return {product(b, of_plain, k, false, false), summed_heads(b, product(b, of_plain, q, true, false), k_shape),
+          summed_heads(b, product(b, weights, g, true, false), v_shape),
           by_mask ? b.summed_to(of_scores, b.desc(mask).shape) : Builder::kNone};
 }
 

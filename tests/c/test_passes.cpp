@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "graph/named_ops.h"
+#include "graph/passes/node_builder.h"
 #include "graph/passes/passes.h"
 #include "graph_testing.h"
+#include "ops/attention.h"
 
 using namespace pltest;
 
@@ -153,6 +156,17 @@ TEST("fold_batch_norm") {
                 return batch_norm(b, y, 4, "activation=leaky_relu activation_alpha=0.3");
               }),
               "conv2d+bias+leaky_relu");
+  const auto behind_rows = [&](const std::string& shape, const std::string& ops) {  // of a linear layer, as in LeViT
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
+                  const ValueId y = b.add("linear", {b.input({3, 4, 6}), b.constant({8, 6}), b.constant({8})});
+                  return batch_norm(b, b.add("reshape", {y}, "shape=" + shape), 8);
+                }),
+                ops);
+  };
+  behind_rows("[12,8]", "linear+bias reshape");
+  behind_rows("[-1,8]", "linear+bias reshape");
+  behind_rows("[3,8,4]", "linear+bias reshape batch_norm");
+  behind_rows("[12,8,1]", "linear+bias reshape batch_norm");
   expect_pass(pass, graph_of([](GraphMaker& b) {  // a residual would be scaled too
                 const ValueId y =
                     b.add("conv2d", {b.input({1, 3, 5, 5}), b.constant({4, 3, 1, 1}), kNoValue, b.input({1, 4, 5, 5})});
@@ -506,7 +520,81 @@ TEST("join_parts") {
   check({"pad=[1,1,0,2]", "pad=[0,2,3,0]", ""}, false, false, "pad pad add");
 }
 
-TEST("expand_attention_backward") {
+TEST("move_concats") {
+  const Pass pass = passes::move_concats();
+  const auto convolution = [](GraphMaker& b, ValueId x, int64_t channels, const std::string& attributes = "") {
+    return b.add("conv2d", {x, b.constant({channels, 3, 1, 1})}, attributes);
+  };
+  const auto check = [&](const std::string& ops, const std::function<ValueId(GraphMaker&, ValueId)>& behind,
+                         const std::string& dim = "dim=1", const std::string& attributes = "") {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
+                  const ValueId x = b.input({2, 3, 5, 4});
+                  const int64_t other = dim == "dim=2" ? 4 : 2;
+                  return behind(b, b.add("concat", {convolution(b, x, 4), convolution(b, x, other, attributes)}, dim));
+                }),
+                ops);
+  };
+  const auto norm = [](bool affine) {
+    return [affine](GraphMaker& b, ValueId y) { return batch_norm(b, y, 6, "eps=0.01", affine); };
+  };
+  const auto apply = [](const char* function) {
+    return [function](GraphMaker& b, ValueId y) { return b.add(function, {y}); };
+  };
+  const std::string cut = "slice slice ";
+  check("conv2d conv2d " + cut + cut + "batch_norm " + cut + cut + "batch_norm concat", norm(true));
+  check("conv2d conv2d " + cut + "batch_norm " + cut + "batch_norm concat", norm(false), "dim=-3");
+  check("conv2d conv2d silu silu concat", apply("silu"));
+  check("conv2d conv2d relu relu concat", apply("relu"), "dim=2");
+  check("conv2d conv2d+relu concat batch_norm", norm(true), "dim=1", "activation=relu");  // which could not be folded
+  check("conv2d conv2d concat batch_norm", [](GraphMaker& b, ValueId y) { return batch_norm(b, y, 4, "eps=0.01"); },
+        "dim=2");
+  expect_pass(pass, graph_of([&](GraphMaker& b) {  // a part that is no product
+                const ValueId x = b.input({2, 3, 5, 4});
+                return b.add("relu", {b.add("concat", {convolution(b, x, 4), x}, "dim=1")});
+              }),
+              "conv2d concat relu");
+  GraphMaker shared;  // a part, and in the other graph the concat, is read by others
+  const ValueId x = shared.input({2, 3, 5, 4}), y = convolution(shared, x, 4);
+  shared.finish({shared.add("relu", {shared.add("concat", {y, convolution(shared, x, 2)}, "dim=1")}), y});
+  expect_pass(pass, shared.graph, "conv2d conv2d concat relu");
+  GraphMaker whole;
+  const ValueId z = whole.input({2, 3, 5, 4});
+  const ValueId joined = whole.add("concat", {convolution(whole, z, 4), convolution(whole, z, 2)}, "dim=1");
+  whole.finish({whole.add("relu", {joined}), joined});
+  expect_pass(pass, whole.graph, "conv2d conv2d concat relu");
+}
+
+TEST("expand_attention") {
+  // Wide heads, as of a kernel that takes a work-item a query: the parts compute the same in every form of attention.
+  const auto forward = [](bool masked, const std::string& attributes, DType dtype) {
+    GraphMaker b;
+    std::vector<ValueId> inputs;
+    for (const Dims& shape : {Dims{2, 4, 5, 3}, Dims{2, 2, 6, 3}, Dims{2, 2, 6, 7}}) inputs.push_back(b.input(shape));
+    if (masked) inputs.push_back(b.input({5, 6}));
+    for (ValueId& input : inputs)
+      if (dtype != DType::f32) input = b.add("cast", {input}, concat("dtype=", name_of(dtype)));
+    const ValueId y = b.add("scaled_dot_product_attention", inputs, "enable_gqa=true " + attributes);
+    b.finish({dtype == DType::f32 ? y : b.add("cast", {y}, "dtype=f32")});
+    GraphMaker parts = b;
+    int index = 0;
+    while (!is_attention(parts.graph.node(size_t(index)))) ++index;
+    passes::Rewriter rewriter(parts.graph);
+    passes::NodeBuilder builder(rewriter, size_t(index));
+    inputs.resize(4, kNoValue);
+    const Op op = rewriter.op(size_t(index));
+    rewriter.redirect(rewriter.node(size_t(index)).outputs[0],
+                      attention_by_parts(builder, op, {inputs[0], inputs[1], inputs[2], inputs[3]}));
+    parts.graph.tidy();
+    parts.graph.verify();
+    compare(b.graph, parts.graph, dtype == DType::f32 ? 1e-5 : 4e-3, attributes.c_str());
+  };
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const bool masked : {false, true})
+      for (const char* attributes : {"", "softcap=2.0", "scale=0.3"}) forward(masked, attributes, dtype);
+  forward(false, "is_causal=true", DType::f32);
+}
+
+TEST("expand_attention.backward") {
   const auto check = [](bool masked, const std::string& attributes, const std::string& ops) {
     GraphMaker b;
     std::vector<ValueId> inputs;
@@ -515,9 +603,9 @@ TEST("expand_attention_backward") {
     if (masked) inputs.push_back(b.input({5, 6}));
     const auto made = b.all("scaled_dot_product_attention_backward", inputs, "enable_gqa=true " + attributes);
     const Graph& graph = b.finish(made);
-    expect_pass(passes::expand_attention_backward(nullptr), graph, ops);
+    expect_pass(passes::expand_attention(nullptr), graph, ops);
     // A device that has a kernel for it.
-    expect_pass(passes::expand_attention_backward(&context().host()), graph, "scaled_dot_product_attention_backward",
+    expect_pass(passes::expand_attention(&context().host()), graph, "scaled_dot_product_attention_backward",
                 0);
   };
   const std::string repeated = "reshape expand reshape ", summed = "matmul reshape sum ";

@@ -33,18 +33,29 @@ std::optional<NormAffine> affine_of_norm(Rewriter& rewriter, size_t index) {
   return affine;
 }
 
+// The node that makes rows of what is normalised, (rows, c), of a tensor (..., c), as LeViT does behind linear layers;
+// or -1.
+int rows_made_before(Rewriter& rewriter, ValueId x) {
+  const int view = sole_maker(rewriter, x, is_reshape);
+  if (view < 0 || rewriter.shape(x).size() != 2) return -1;
+  const Dims& shape = rewriter.shape(rewriter.input(rewriter.node(size_t(view)), 0));
+  return shape.size() > 0 && shape[shape.size() - 1] == rewriter.shape(x)[1] ? view : -1;
+}
+
 // Into the op before.
 bool fold_norm_into_product_before(Rewriter& rewriter, Context& context, size_t index) {
-  const Node& node = rewriter.node(index);
-  const ValueId x = rewriter.input(node, 0);
-  const int before = rewriter.maker(x);
-  if (before < 0 || rewriter.uses(x) != 1) return false;
+  const ValueId x = rewriter.input(rewriter.node(index), 0);
+  const int view = rewriter.has_post_ops(index) ? -1 : rows_made_before(rewriter, x);
+  const ValueId y = view < 0 ? x : rewriter.input(rewriter.node(size_t(view)), 0);
+  const int before = rewriter.sole_maker(y);
+  if (before < 0) return false;
   const auto product = product_of(rewriter, size_t(before));
-  if (!product || product->output_axis != 1 || !takes_output_affine(rewriter, *product, true)) return false;
+  if (!product || !takes_output_affine(rewriter, *product, true)) return false;
+  if (product->output_axis != (view < 0 ? 1 : rewriter.desc(y).rank() - 1)) return false;
   if (!takes_operands_of(rewriter, *product, index)) return false;
   const auto affine = affine_of_norm(rewriter, index);
   if (!affine) return false;
-  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift);
+  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift, view);
   return true;
 }
 
@@ -74,7 +85,7 @@ int run_fold_batch_norm(Graph& graph, Context& context) {
 Pass fold_batch_norm() {
   return {"fold_batch_norm",
           "Folds batch_norm with constant statistics into weights and bias of the convolution or linear op before it, "
-          "or of the one after it if that has no padding.  Weights are computed in double and rounded once, so a "
+          "or of the one after it if that has no padding; a view as rows may stand between.  Weights are computed in double and rounded once, so a "
           "result changes by some roundings of its dtype relative to the sum of the products' magnitudes.",
           run_fold_batch_norm};
 }

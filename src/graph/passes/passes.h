@@ -5,7 +5,7 @@
 
 namespace pl::passes {
 
-Pass expand_attention_backward(Device* device);  // null: one that has no kernel for it
+Pass expand_attention(Device* device);  // null: one that has no kernel for it
 Pass expand_squeeze_excite(Device* device);      // null: for its name alone
 Pass fold_batch_norm();
 Pass fold_constants();
@@ -30,6 +30,7 @@ Pass merge_views();
 Pass move_quantize();
 Pass move_views();
 Pass nest_concats();
+Pass move_concats();
 Pass quantize_products(Device* device);  // null: for its name alone
 Pass recognise_activation();
 Pass recognise_attention();

@@ -95,7 +95,7 @@ bool takes_operands_of(const Rewriter& rewriter, const Product& product, size_t 
 }
 
 void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
-                        const std::vector<double>& scale, const std::vector<double>& shift) {
+                        const std::vector<double>& scale, const std::vector<double>& shift, int view) {
   const Node& node = rewriter.node(product.index);
   std::vector<double> bias = bias_of(rewriter, product);
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * (scale.empty() ? 1 : scale[i]) + shift[i];
@@ -119,7 +119,13 @@ void fold_output_affine(Rewriter& rewriter, Context& context, const Product& pro
     inputs[place] = rewriter.input(rewriter.node(root), size_t(operand_of(*rewriter.node(root).schema, step)));
   }
   const std::string schema = node.schema->name, name = node.name;
-  rewriter.rewrite(root, schema, attributes, inputs, name);
+  if (view < 0) return rewriter.rewrite(root, schema, attributes, inputs, name);
+  const Node& between = rewriter.node(size_t(view));
+  const std::string renaming = between.schema->name, name_of_view = between.name;
+  const Attributes attributes_of_view = between.attributes;
+  std::vector<ValueId> inputs_of_view = rewriter.inputs(between);
+  inputs_of_view[0] = rewriter.insert(root, schema, attributes, inputs, name);
+  rewriter.rewrite(root, renaming, attributes_of_view, inputs_of_view, name_of_view);
 }
 
 bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& product, ValueId x,

@@ -16,8 +16,8 @@ std::optional<Planes> Planes::of(const TensorDesc& desc) {
   } else if (layout.is_channels_last()) {
     planes.groups = 1;
     planes.width = desc.shape[1];
-  } else if (layout.block_count() == 1 && layout == Layout::channels_blocked(rank, layout.block(0).size)) {
-    planes.width = layout.block(0).size;
+  } else if (const int block = layout.channel_block()) {
+    planes.width = block;
     planes.groups = (desc.shape[1] + planes.width - 1) / planes.width;
   } else {
     return std::nullopt;

@@ -99,9 +99,7 @@ void list_gather(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(x_input))) {
     const TensorDesc x = op.in(x_input).with_layout(layout);
     // The result in the same family where the ranks allow it.
-    const bool family =
-        layout.is_channels_last() || (x.rank() >= 3 && layout.block_count() == 1 &&
-                                      layout == Layout::channels_blocked(x.rank(), layout.block(0).size));
+    const bool family = layout.is_channels_last() || layout.channel_block() > 0;
     const int rank = op.out().rank();
     const TensorDesc y = rank == x.rank() ? op.out().with_layout(layout)
                                           : op.out().with_layout(family ? layout.for_rank(rank) : Layout::plain(rank));

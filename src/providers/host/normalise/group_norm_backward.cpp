@@ -235,10 +235,6 @@ struct RowsOfChannels {
   }
 };
 
-bool in_blocks(const Layout& layout) {
-  return layout.block_count() == 1 && layout == Layout::channels_blocked(layout.rank(), int(layout.block(0).size));
-}
-
 void list_group_norm_backward(const Op& op, CandidateList& out) {
   const Dims& shape = op.in(0).shape;
   const int64_t groups = op.attributes[attr::num_groups];
@@ -258,7 +254,7 @@ void list_group_norm_backward(const Op& op, CandidateList& out) {
     if (layout.is_plain()) {
       const GroupNormBackwardBody body{dtype, shape[0], shape[1], positions, groups, eps, op.has(2), load, store};
       add_candidate(out, name, Quality::fair, inputs, outputs, [body] { return body; });
-    } else if (layout.is_channels_last() || in_blocks(layout)) {
+    } else if (layout.is_channels_last() || layout.channel_block() > 0) {
       const int64_t width = layout.is_channels_last() ? shape[1] : layout.block(0).size;
       const RowsOfChannels body{dtype,     shape[0],  shape[1], (shape[1] + width - 1) / width * width,
                                 groups,    positions, width,    eps,

@@ -46,10 +46,10 @@ std::optional<ChannelParts> parts_of(const OpenclDevice& device, const TensorDes
     out.blocks = desc.shape[1];
     out.vector = std::min(vector_for_size(positions), most_vector);
     out.rows = positions / out.vector;
-  } else if (layout.block_count() == 1 && layout == Layout::channels_blocked(rank, int(layout.block(0).size))) {
+  } else if (const int block = layout.channel_block()) {
     out.wide = true;
     out.images = desc.shape[0];
-    out.width = layout.block(0).size;
+    out.width = block;
     out.blocks = divided_up(desc.shape[1], out.width);
     out.rows = positions;
   } else {

@@ -66,8 +66,9 @@ bool slabs_of(const TensorDesc& desc, Slabs& out) {
     out.outer = batch;
     return true;
   }
-  if (layout.block_count() != 1 || !(layout == Layout::channels_blocked(rank, int(layout.block(0).size)))) return false;
-  out.run = layout.block(0).size;
+  const int block = layout.channel_block();
+  if (block == 0) return false;
+  out.run = block;
   out.outer = batch * ((channels + out.run - 1) / out.run);
   return true;
 }

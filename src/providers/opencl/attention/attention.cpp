@@ -1,4 +1,6 @@
 // scaled_dot_product_attention (kernels/attention/).
+#include <algorithm>
+
 #include "providers/opencl/addressing/rows.h"
 #include "providers/opencl/attention/attention_mma.h"
 #include "providers/opencl/attention/heads.h"
@@ -7,6 +9,8 @@
 
 namespace pl::opencl {
 namespace {
+
+constexpr double kItemsOfUnit = 2048;  // that compute at a time
 
 std::unique_ptr<Kernel> prepare_attention(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const TensorDesc &q = candidate.inputs[0], &k = candidate.inputs[1];
@@ -45,6 +49,11 @@ void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
     for (int i = 0; i < 3; ++i) candidate.inputs[size_t(i)] = as_it_lies(op.in(i), layout);
     if (op.has(3)) candidate.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
     candidate.efficiency = 0.02;
+    if (!device.capabilities().cpu) {  // a work-item a query
+      const TensorDesc& y = op.out();
+      const double queries = double(y.elements()) / double(std::max<int64_t>(1, y.shape[y.rank() - 1]));
+      candidate.efficiency *= std::min(1.0, queries / (kItemsOfUnit * double(device.capabilities().compute_units)));
+    }
     candidate.prepare = [&device, op, candidate] { return prepare_attention(device, op, candidate); };
     return true;
   });

@@ -195,7 +195,7 @@ Candidate base_candidate(const Op& op, const Gradients& sizes, bool swapped) {
 
 void list(const Op& op, OpenclDevice& device, CandidateList& out) {
   // On GPUs a work-item a row, which reads all of a head for itself, loses to products with the scores as tensors,
-  // which a plan takes where there is no kernel (expand_attention_backward).
+  // which a plan takes where there is no kernel (expand_attention).
   if (device.capabilities().gpu) return list_attention_backward_mma(op, device, out);
   for (const bool swapped : {false, true}) {
     if (swapped && op.in(kQ).rank() < 3) continue;

@@ -100,7 +100,7 @@ void list_for_cpus(const Op& op, OpenclDevice& device, CandidateList& out) {
     const bool last = src.layout == Layout::channels_last(x.rank());
     const int64_t run = last ? x.shape[1] : block;
     if (dim != 1) return false;
-    if (!last && (block == 0 || src.layout != Layout::channels_blocked(x.rank(), int(block)))) return false;
+    if (!last && src.layout.channel_block() == 0) return false;
     int vector = device.capabilities().native_vector_float >= 16 ? 16 : 8;
     while (vector > run) vector /= 2;
     if (vector < 4) return false;

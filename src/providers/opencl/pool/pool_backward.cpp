@@ -12,6 +12,14 @@
 namespace pl::opencl {
 namespace {
 
+// A window_arg as an initializer in OpenCL C.
+std::string initializer_of(const WindowArgument& window) {
+  std::string text;
+  for (const cl_int* list : {window.size, window.stride, window.dilation, window.begin})
+    text += concat(text.empty() ? "{{" : ", {", list[0], ", ", list[1], ", ", list[2], "}");
+  return text + "}";
+}
+
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Op& forward, const Candidate& candidate) {
   const bool maximum = op.attributes[attr::mode] == "max", adaptive = forward.schema->kind == "adaptive_pool";
   const Addressing dst = with_three_spatial(candidate.outputs[0]);
@@ -25,15 +33,14 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Op& fo
   for (int axis = 0; axis < spatial && !adaptive; ++axis)
     end[3 - spatial + axis] = cl_int(window_of(forward, axis).end);
   auto kernel = std::make_unique<KernelList>(device);
-  const WindowArgument window = adaptive ? WindowArgument() : window_argument(forward);
+  source.define("WINDOW", initializer_of(adaptive ? WindowArgument() : window_argument(forward)));
   if (maximum) {
     Launch& places = kernel->add(source, "pool_backward_places").input(0, "SRC").input(1, "GRAD").workspace();
-    over_places(places.scalar(window), with_three_spatial(candidate.inputs[1]));
+    over_places(places, with_three_spatial(candidate.inputs[1]));
   }
   Launch& launch = kernel->add(source, "pool_backward_direct");
   if (maximum) launch.workspace();
   launch.input(maximum ? 1 : 0, "GRAD").output(0, "DST");
-  launch.scalar(window);
   launch.scalar(end[0]).scalar(end[1]).scalar(end[2]);
   over_places(launch, dst);
   return kernel;
