@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -47,6 +49,56 @@ def _power(base: Any, exponent: Any) -> Any:
         raise UnsupportedError(f"a size to the power of {exponent}")
     return reduce(operator.mul, [base] * exponent) if isinstance(base, Size) else base**exponent
 
+
+@dataclass(frozen=True)
+class _Quotient:
+    """A size over a positive number: what floats in expressions of sizes are, so far as they are exact."""
+
+    above: Any
+    below: int
+
+    def floor(self) -> Any:
+        return self.above // self.below
+
+    def truncated(self) -> Any:
+        if not self.above.is_natural:
+            raise UnsupportedError("a size that may be negative, rounded to 0")
+        return self.floor()
+
+    def ceil(self) -> Any:
+        return -(-self.above // self.below)
+
+
+_FEW = 1 << 20  # a numerator, and so a size times it, of which floats have all bits
+
+
+def _product(*factors: Any) -> _Quotient:
+    above, below = None, 1
+    for factor in factors:
+        if isinstance(factor, _Quotient):
+            if above is not None:
+                raise UnsupportedError("a size times a size as floats")
+            above, below = factor.above, below * factor.below
+    assert above is not None
+    for factor in factors:
+        if isinstance(factor, _Quotient):
+            continue
+        exact = Fraction(factor)
+        if not (0 <= exact.numerator < _FEW and exact.denominator < _FEW):
+            raise UnsupportedError(f"a size times {factor}, of which floats are rounded")
+        above, below = above * exact.numerator, below * exact.denominator
+    return _Quotient(above, below)
+
+
+# The same of floats that are made of sizes: the scale of an image that is resized.
+_OF_QUOTIENTS: dict[str, Callable[..., Any]] = {
+    "ToFloat": lambda size: _Quotient(size, 1),
+    "IntTrueDiv": lambda a, b: _Quotient(a, b) if isinstance(b, int) and 0 < b < _FEW else None,
+    "Mul": _product,
+    "TruncToInt": lambda quotient: quotient.truncated(),
+    "FloorToInt": lambda quotient: quotient.floor(),
+    "CeilToInt": lambda quotient: quotient.ceil(),
+}
 
 # What the functions in expressions of whole numbers compute, of integers and of sizes.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -119,8 +171,11 @@ class Evaluation:
         name = type(expression).__name__
         if name in _FUNCTIONS and all(isinstance(value, (int, Size)) for value in values):
             return _FUNCTIONS[name](*values)
-        if any(isinstance(value, Size) for value in values):
-            raise UnsupportedError(f"sizes that follow by {name}")
+        if any(isinstance(value, (Size, _Quotient)) for value in values):
+            made = _OF_QUOTIENTS[name](*values) if name in _OF_QUOTIENTS else None
+            if made is None:
+                raise UnsupportedError(f"sizes that follow by {name}")
+            return made
         made = sympy.sympify(expression.func(*values))
         if made.is_Boolean:
             return bool(made)

@@ -48,14 +48,9 @@ const std::vector<Pass>& standard_passes() {
 }
 
 std::vector<Pass> first_passes(Device* device) {
-  return {passes::remove_identity(),
-          passes::unpack_weights(device),
-          passes::unsigned_integers(),
-          passes::move_quantize(),
-          passes::quantize_products(device),
-          passes::scale_products(device),
-          passes::fuse_addend(device),
-          passes::expand_squeeze_excite(device)};
+  return {passes::remove_identity(),   passes::unpack_weights(device),       passes::unsigned_integers(),
+          passes::move_quantize(),     passes::quantize_products(device),    passes::scale_products(device),
+          passes::fuse_addend(device), passes::expand_squeeze_excite(device)};
 }
 
 const std::vector<Pass>& training_passes() {

@@ -9,6 +9,11 @@ namespace {
 
 constexpr const char* kLinearNames[] = {"linear", "bilinear", "trilinear"};  // by spatial rank - 1
 
+// Whether torch passes over a scale_factor: it copies what keeps its size, and of images has a function for twice it.
+bool goes_by_sizes(bool nearest, int spatial, int64_t in, int64_t out) {
+  return nearest ? spatial == 2 && (out == in || out == 2 * in) : out == in;
+}
+
 void infer_resize(Op& op) {
   check_rank(op, 0, 3, 5);
   const Dims& x = op.in(0).shape;
@@ -56,7 +61,8 @@ void infer_resize(Op& op) {
     if (align)
       scale.push_back(out > 1 ? double(in - 1) / double(out - 1) : 0.0);
     else
-      scale.push_back(has_factor ? 1.0 / factor[size_t(i)] : double(in) / double(out));
+      scale.push_back(has_factor && !goes_by_sizes(nearest, spatial, in, out) ? 1.0 / factor[size_t(i)]
+                                                                              : double(in) / double(out));
   }
   op.attributes.set(attr::size_ints, size);
   op.attributes.set(attr::scale_floats, scale);
@@ -133,7 +139,10 @@ Schema interpolate() {
       "Images resized by nearest or (bi-, tri-) linear interpolation.\n\n"
       "nearest: y[p] = x[min(floor(p * scale), in - 1)]; linear: the weighted mean of the two neighbours of "
       "s = max((p + 1/2) * scale - 1/2, 0), with align_corners s = p * scale, along each spatial dimension.  "
-      "scale is 1 / scale_factor, or in / out where size is given; with align_corners (in - 1) / (out - 1).\n\n"
+      "scale is 1 / scale_factor, or in / out where size is given; with align_corners (in - 1) / (out - 1).  By in / "
+      "out "
+      "torch goes, too, where a scale_factor makes in of in, unless it is nearest along one or three dimensions, or "
+      "where nearest makes 2 in of images.\n\n"
       "Returns (n, c, *size), or sizes floor(in * scale_factor), in the dtype of x.\n\n"
       "Source: semantics of torch.nn.functional.interpolate.");
   schema.tensor("x", "(n, c, w), (n, c, h, w) or (n, c, d, h, w); f32, f16, bf16, and s8 or u8 with mode nearest")

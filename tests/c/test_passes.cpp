@@ -546,8 +546,9 @@ TEST("move_concats") {
   check("conv2d conv2d silu silu concat", apply("silu"));
   check("conv2d conv2d relu relu concat", apply("relu"), "dim=2");
   check("conv2d conv2d+relu concat batch_norm", norm(true), "dim=1", "activation=relu");  // which could not be folded
-  check("conv2d conv2d concat batch_norm", [](GraphMaker& b, ValueId y) { return batch_norm(b, y, 4, "eps=0.01"); },
-        "dim=2");
+  check(
+      "conv2d conv2d concat batch_norm", [](GraphMaker& b, ValueId y) { return batch_norm(b, y, 4, "eps=0.01"); },
+      "dim=2");
   expect_pass(pass, graph_of([&](GraphMaker& b) {  // a part that is no product
                 const ValueId x = b.input({2, 3, 5, 4});
                 return b.add("relu", {b.add("concat", {convolution(b, x, 4), x}, "dim=1")});
@@ -605,8 +606,7 @@ TEST("expand_attention.backward") {
     const Graph& graph = b.finish(made);
     expect_pass(passes::expand_attention(nullptr), graph, ops);
     // A device that has a kernel for it.
-    expect_pass(passes::expand_attention(&context().host()), graph, "scaled_dot_product_attention_backward",
-                0);
+    expect_pass(passes::expand_attention(&context().host()), graph, "scaled_dot_product_attention_backward", 0);
   };
   const std::string repeated = "reshape expand reshape ", summed = "matmul reshape sum ";
   const std::string gradients = "matmul mul sum pointwise pointwise matmul " + summed + "matmul reshape sum";

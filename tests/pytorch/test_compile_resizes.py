@@ -24,6 +24,19 @@ MODES = [
     (2, "bilinear", {"size": (4, 9), "antialias": True}),
     (2, "bicubic", {"size": (4, 9), "align_corners": True}),
     (3, "trilinear", {"scale_factor": (2, 1.5, 1)}),
+    # Where the size stays some of PyTorch's functions pass over the scale.
+    (1, "nearest", {"scale_factor": 1.1}),
+    (1, "linear", {"scale_factor": 1.1}),
+    (2, "nearest", {"scale_factor": 1.1}),
+    (2, "nearest", {"scale_factor": 2.1}),
+    (2, "bilinear", {"scale_factor": (1.1, 1.6)}),
+    (2, "bilinear", {"scale_factor": 1.1, "antialias": True}),
+    (2, "bicubic", {"scale_factor": 1.1}),
+    (2, "bicubic", {"scale_factor": 1.1, "antialias": True}),
+    (1, "nearest-exact", {"scale_factor": 1.1}),
+    (2, "nearest-exact", {"scale_factor": 1.1}),
+    (3, "nearest", {"scale_factor": 1.1}),
+    (3, "trilinear", {"scale_factor": 1.1}),
 ]
 
 
@@ -108,6 +121,31 @@ def test_integers_and_areas_are_left_to_pytorch():
         close(mine, theirs)
     with pytest.raises(Exception, match="only one of size or scale_factor"):
         compiled(lambda x: nn.functional.interpolate(x, size=3, scale_factor=2.0))(y)
+
+
+@pytest.mark.parametrize(("mode", "scale"), [("nearest", 1.5), ("bilinear", 1.5), ("bilinear", (0.75, 2.25))])
+def test_exported_modules_resize_images_of_any_size_by_fractions(mode, scale):
+    class Resized(nn.Module):
+        def forward(self, x):
+            y = nn.functional.interpolate(x, scale_factor=scale, mode=mode)
+            return y.flatten(2) * 2  # whose sizes follow, too
+
+    model, dim = Resized(), torch.export.Dim
+    shapes = {"x": {2: dim("h", min=4, max=64), 3: dim("w", min=4, max=64)}}
+    plan = pl.compile(model, (torch.randn(1, 3, 8, 10),), dynamic=shapes)
+    for h, w in ((8, 10), (9, 11), (13, 7)):
+        x = torch.randn(1, 3, h, w)
+        torch.testing.assert_close(torch.tensor(plan.run(x.numpy())[0]), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_exported_modules_refuse_sizes_that_are_rounded():
+    class Resized(nn.Module):
+        def forward(self, x):
+            return nn.functional.interpolate(x, scale_factor=1.1)
+
+    shapes = {"x": {2: torch.export.Dim("h", min=4, max=64)}}
+    with pytest.raises(pl.errors.UnsupportedError, match=r"a size times 1\.1, of which floats are rounded"):
+        pl.compile(Resized(), (torch.randn(1, 3, 8, 10),), dynamic=shapes)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -123,89 +123,92 @@ def _resampled_backward(
     return call.cast(grad, dtype)  # type: ignore[no-any-return]
 
 
-def _register(name: str, rank: int, taps_of: Callable[..., Taps], aligns: bool) -> None:
-    def forward(call: Call, x: Operand, output_size: Sequence[int], *rest: Any) -> Operand:
+def _unless_all_stay(scales: Sequence[Any], size: Sequence[Any], made: Sequence[Any]) -> list[Any]:
+    """The scales; none where all sizes stay, and some of PyTorch's functions copy."""
+    stay = all(n == m for n, m in zip(size, made, strict=True))
+    return [None if stay else scale for scale in scales]
+
+
+def _register(name: str, rank: int, taps_of: Callable[..., Taps], aligns: bool, copied: str = "") -> None:
+    """copied: which of PyTorch's two functions copies where all sizes stay, though a scale was given."""
+
+    def forward(call: Call, x: Operand, output_size: Sequence[Any] | None, *rest: Any) -> Operand:
         align, *scales = rest if aligns else (False, *rest)
-        return _resampled(call, x, taps_of, output_size, bool(align), [*scales, *[None] * (rank - len(scales))])
+        size = call.shape()[2:] if output_size is None else output_size
+        filled = [*scales, *[None] * (rank - len(scales))]
+        if copied == "forward":
+            filled = _unless_all_stay(filled, x.shape[2:], size)
+        return _resampled(call, x, taps_of, size, bool(align), filled)
 
     def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[int], *rest: Any) -> Operand:
         align, *scales = rest if aligns else (False, *rest)
         filled = [*scales, *[None] * (rank - len(scales))]
+        if copied == "backward":
+            filled = _unless_all_stay(filled, input_size[2:], grad.shape[2:])
         return _resampled_backward(call, grad, taps_of, input_size, bool(align), filled)
 
     converter(f"{name}.default", note="where calls decide sizes")(forward)
     converter(f"{name}_backward.default", note="where calls decide sizes")(backward)
 
 
-_register("upsample_bicubic2d", 2, _cubic, True)
-_register("_upsample_bilinear2d_aa", 2, _linear_averaged, True)
-_register("_upsample_bicubic2d_aa", 2, _cubic_averaged, True)
+_register("upsample_bicubic2d", 2, _cubic, True, "backward")
+_register("_upsample_bilinear2d_aa", 2, _linear_averaged, True, "forward")
+_register("_upsample_bicubic2d_aa", 2, _cubic_averaged, True, "forward")
 for _rank in (1, 2, 3):
     _register(f"_upsample_nearest_exact{_rank}d", _rank, _nearest_exact, False)
 
 
-# The modes that the library's op has, which goes by the ratio of sizes alone.
+# The modes that the library's op has.
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
-def _linear(size: int, made: int, align: bool, given: float | None) -> Taps:
-    scale = _scale(size, made, align, given)
-    at = np.arange(made, dtype=np.float64)
-    at = at * scale if align else np.maximum((at + 0.5) * scale - 0.5, 0)
-    first = np.minimum(np.floor(at), size - 1).astype(np.int64)
-    part = np.clip(at - first, 0, 1)
-    return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - part, part], 1)
+def _scale_factor(
+    align: bool, scales: Sequence[Any], size: Sequence[Any], made: Sequence[Any] | None
+) -> list[float] | None:
+    """What the op takes where scales were given, by which PyTorch goes then; None: it goes by the sizes.
+
+    made: the sizes that are asked for, which then have to follow from the scales; None: those that follow.
+    """
+    given = [scale for scale in scales if scale is not None]
+    if align or not given:
+        return None
+    require(len(given) == len(scales) and all(scale > 0 for scale in given), f"the scales {[*scales]}")
+    for n, scale, m in zip(size, given, made or [], strict=made is not None):
+        known = isinstance(n, int) and isinstance(m, int)
+        require(not known or math.floor(n * scale) == m, f"a scale of {scale} for sizes {n} and {m}")
+    return [float(scale) for scale in given]
 
 
-def _nearest(size: int, made: int, align: bool, given: float | None) -> Taps:
-    # In float32, as PyTorch rounds.
-    places = np.floor(np.arange(made, dtype=np.float32) * np.float32(_scale(size, made, align, given)))
-    return np.minimum(places, size - 1).astype(np.int64)[:, None], np.ones((made, 1))
-
-
-def _is_ratio(scale: float, size: Any, made: Any) -> bool:
-    """Whether made = scale * size: of sizes that calls decide, whatever they are."""
-    if not (isinstance(size, Size) or isinstance(made, Size)):
-        return bool(abs(scale * size - made) < 1e-6 * made)
-    exact = Fraction(scale).limit_denominator(64)
-    return abs(exact - scale) < 1e-9 and bool(made * exact.denominator == size * exact.numerator)
-
-
-def _are_ratios(scales: Sequence[Any], size: Sequence[Any], made: Sequence[Any]) -> bool:
-    """Whether the scales that were given, by which PyTorch goes then, are those of the sizes."""
-    return all(s is None or _is_ratio(s, n, m) for s, n, m in zip(scales, size, made, strict=True))
-
-
-def _register_resize(name: str, rank: int, mode: str, taps_of: Callable[..., Taps]) -> None:
+def _register_resize(name: str, rank: int, mode: str) -> None:
     aligns = mode != "nearest"
 
     def split(rest: Sequence[Any]) -> tuple[bool, list[Any]]:
         align, *scales = rest if aligns else (False, *rest)
         return bool(align), [*scales, *[None] * (rank - len(scales))]
 
-    def forward(call: Call, x: Operand, output_size: Sequence[Any], *rest: Any) -> Operand:
+    def forward(call: Call, x: Operand, output_size: Sequence[Any] | None, *rest: Any) -> Operand:
         align, scales = split(rest)
-        if not (align or _are_ratios(scales, x.shape[2:], output_size)):
-            return _resampled(call, x, taps_of, output_size, align, scales)
-        made: Operand = call.op("interpolate", x, [*output_size], mode=mode, align_corners=align)
+        factor = _scale_factor(align, scales, x.shape[2:], output_size)
+        size = None if factor else [*(call.shape()[2:] if output_size is None else output_size)]
+        made: Operand = call.op("interpolate", x, size, factor, mode=mode, align_corners=align)
         return made
 
     def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[Any], *rest: Any) -> Operand:
         align, scales = split(rest)
         size = [*input_size[2:]]
-        if not (align or _are_ratios(scales, size, grad.shape[2:])):
-            return _resampled_backward(call, grad, taps_of, input_size, align, scales)
-        made: Operand = call.op("interpolate_backward", grad, size, mode=mode, align_corners=align)
+        if mode == "nearest":  # PyTorch's gradient is that of a copy there, its result for images alone
+            scales = _unless_all_stay(scales, size, grad.shape[2:])
+        factor = _scale_factor(align, scales, size, grad.shape[2:])
+        made: Operand = call.op("interpolate_backward", grad, size, factor, mode=mode, align_corners=align)
         return made
 
-    note = "by other scales than the ratio of sizes, where calls decide these"
-    converter(f"{name}.default", note=note)(forward)
-    converter(f"{name}_backward.default", note=note)(backward)
+    converter(f"{name}.default")(forward)
+    converter(f"{name}_backward.default")(backward)
 
 
 for _rank, _mode in _LINEAR.items():
-    _register_resize(f"upsample_nearest{_rank}d", _rank, "nearest", _nearest)
-    _register_resize(f"upsample_{_mode}{_rank}d", _rank, _mode, _linear)
+    _register_resize(f"upsample_nearest{_rank}d", _rank, "nearest")
+    _register_resize(f"upsample_{_mode}{_rank}d", _rank, _mode)
 
 
 @converter("pylayout.resize.default")
@@ -230,7 +233,7 @@ def _register_given(name: str) -> None:
     def convert(call: Call, x: Operand, output_size: Any, *rest: Any) -> Operand:
         *align, scales = rest
         given = arguments_of(name, bool(align and align[0]), scales or [])
-        made: Operand = converters()[f"{name}.default"].function(call, x, call.shape()[2:], *given)
+        made: Operand = converters()[f"{name}.default"].function(call, x, output_size, *given)
         return made
 
     converter(f"{name}.vec")(convert)

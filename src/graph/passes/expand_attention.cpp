@@ -29,8 +29,8 @@ bool is_slower_than_parts(Context& context, Device& device, const Op& op) {
   const Op second = make_op(schema_of("matmul"), {}, {wide(scores), wide(values)});
   const Op between = make_op(schema_of("softmax"), Attributes{{attr::dim, int64_t(last)}}, {wide(scores)});
   // What scales and masks the scores takes about as long as their softmax.
-  const double parts = cost_of(context, device, first) + 2 * cost_of(context, device, between) +
-                       cost_of(context, device, second);
+  const double parts =
+      cost_of(context, device, first) + 2 * cost_of(context, device, between) + cost_of(context, device, second);
   return cost_of(context, device, op) > kWorth * parts;
 }
 
@@ -54,21 +54,20 @@ void expand_backward(Rewriter& rewriter, size_t index) {
 }  // namespace
 
 Pass expand_attention(Device* device) {
-  return {
-      "expand_attention",
-      "Makes attention of products and a softmax, with the scores as tensors, where the device is expected to take "
-      "several times as long for its own kernel; its gradients alike, where it has none.  Bound: rounding.",
-      [device](Graph& graph, Context& context) {
-        return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-          const Node& node = rewriter.node(index);
-          if (is_attention_backward(node)) {
-            if (!device || !has_kernel(context, *device, rewriter.op(index))) expand_backward(rewriter, index);
-          } else if (is_attention(node) && device && !rewriter.has_post_ops(index) &&
-                     is_slower_than_parts(context, *device, rewriter.op(index))) {
-            expand_forward(rewriter, index);
-          }
-        });
-      }};
+  return {"expand_attention",
+          "Makes attention of products and a softmax, with the scores as tensors, where the device is expected to take "
+          "several times as long for its own kernel; its gradients alike, where it has none.  Bound: rounding.",
+          [device](Graph& graph, Context& context) {
+            return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+              const Node& node = rewriter.node(index);
+              if (is_attention_backward(node)) {
+                if (!device || !has_kernel(context, *device, rewriter.op(index))) expand_backward(rewriter, index);
+              } else if (is_attention(node) && device && !rewriter.has_post_ops(index) &&
+                         is_slower_than_parts(context, *device, rewriter.op(index))) {
+                expand_forward(rewriter, index);
+              }
+            });
+          }};
 }
 
 }  // namespace pl::passes

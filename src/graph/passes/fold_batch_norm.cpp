@@ -85,7 +85,8 @@ int run_fold_batch_norm(Graph& graph, Context& context) {
 Pass fold_batch_norm() {
   return {"fold_batch_norm",
           "Folds batch_norm with constant statistics into weights and bias of the convolution or linear op before it, "
-          "or of the one after it if that has no padding; a view as rows may stand between.  Weights are computed in double and rounded once, so a "
+          "or of the one after it if that has no padding; a view as rows may stand between.  Weights are computed in "
+          "double and rounded once, so a "
           "result changes by some roundings of its dtype relative to the sum of the products' magnitudes.",
           run_fold_batch_norm};
 }

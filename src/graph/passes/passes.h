@@ -5,8 +5,8 @@
 
 namespace pl::passes {
 
-Pass expand_attention(Device* device);  // null: one that has no kernel for it
-Pass expand_squeeze_excite(Device* device);      // null: for its name alone
+Pass expand_attention(Device* device);       // null: one that has no kernel for it
+Pass expand_squeeze_excite(Device* device);  // null: for its name alone
 Pass fold_batch_norm();
 Pass fold_constants();
 Pass fold_pad();
