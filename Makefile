@@ -1,6 +1,6 @@
 # One word each, on a fresh Debian 12 or newer:
 #   make demo | build | test | test-all | test-kernels | test-optimised | test-candidates | test-networks | test-torch |
-#   test-sizes | test-intel | test-aarch64 | sanitize | warnings | wheel | bench | lint | docs | clean
+#   test-text | test-sizes | test-intel | test-aarch64 | sanitize | warnings | wheel | bench | lint | docs | clean
 # and `make check T=NAME`: one test, of tests/c or tests/, after an edit. docs/testing.md says what runs where.
 # Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
 PYTHON ?= python3
@@ -20,7 +20,7 @@ MAKEFLAGS += -j2
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests share the cores: threads that wait for work leave them to each other.
-test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-sizes test-intel \
+test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-text test-sizes test-intel \
 sanitize-address sanitize-thread sanitize-ops: export OMP_WAIT_POLICY ?= passive
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild. The tests are
@@ -36,7 +36,7 @@ demo: build
 
 # `test` leaves out what is marked slow. `test-all` has it too, in parts, which CI runs one at a time.
 # What takes more than five minutes is run by name: pytest -m exhaustive.
-.PHONY: test-kernels test-optimised test-candidates test-networks test-torch test-sizes
+.PHONY: test-kernels test-optimised test-candidates test-networks test-torch test-text test-sizes
 # PoCL links each kernel: in a fifth of the time by tests/linker/ld.
 LINKER := COMPILER_PATH=$(CURDIR)/tests/linker
 CTEST = $(LINKER) $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_OPTIONS)
@@ -64,6 +64,14 @@ test-networks: tests
 # Python tests: PyTorch's training loops, processes that train together, its networks under torch.compile.
 test-torch: tests
 	@$(PYTEST) -m slow tests/pytorch
+# Python tests that need networks of transformers or timm, or Hugging Face's Trainer, which no other part installs.
+TEXT := tests/onnx/test_text_networks.py \
+        $(addprefix tests/pytorch/,test_generate.py test_mixtures.py test_ocl_networks.py \
+          test_torch_networks.py::test_transformers \
+          test_ocl_training.py::test_fifty_steps_of_bert_by_hugging_faces_trainer)
+test-text: tests
+	@$(BIN)/python tools/requirements networks | $(BIN)/pip install -q -r /dev/stdin
+	@$(PYTEST) -m "not exhaustive" $(TEXT)
 # Python tests of many small kernels, which `test` has PoCL not optimise, with kernels as users have them.
 test-optimised: tests
 	@$(PYTEST) --optimised only -m "not slow and not exhaustive"

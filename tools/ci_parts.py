@@ -193,6 +193,20 @@ PARTS = (
         ("src/dispatch", "src/graph", "pylayout/ocl", "pylayout/torch", "examples/train_*.py", "tests/pytorch"),
     ),
     Part(
+        "test-text",
+        "the Python tests that need transformers, timm or Hugging Face's Trainer: text networks exported, generating, "
+        "trained",
+        (
+            "pyproject.toml",
+            "src/graph/passes/recognise_attention.cpp",
+            "src/graph/passes/recognise_rotary.cpp",
+            "pylayout/onnx",
+            "tests/onnx/test_text_networks.py",
+            "tests/pytorch/test_generate.py",
+            "tests/pytorch/test_mixtures.py",
+        ),
+    ),
+    Part(
         "test-intel",
         "the OpenCL tests of what processors are offered, the program cache's, and real sizes, on Intel's runtime",
         ("src/providers/opencl/runtime", "src/compiler", "tests/test_program_cache.py"),
