@@ -8,22 +8,30 @@
 //
 // The workspace holds w x as gates, and r turned, as (directions, hidden, gates * hidden), so that neighbours read
 // neighbours.
-// A work-group takes one sequence in one direction (recurrent/layer.clh), its state in local memory.  Steps that
-// take no part give zeros.  KEEP 1: for the gradients, where y is known; the gates' values take the place of w x,
-// and the cell, the state before and, of a GRU, that times the reset gate are written for each step.
+// A work-group takes SEQUENCES sequences in one direction, so that each weight that it reads counts for all of them
+// (recurrent/layer.clh); their states are in local memory.  Steps that take no part give zeros.  KEEP 1: for the
+// gradients, where y is known; the gates' values take the place of w x, and the cell, the state before and, of a GRU,
+// that times the reset gate are written for each step.
 // recurrent_turn: the weights of the state as `turned`, one a work-item.
 #include "recurrent/layer.clh"
 
 #ifndef KEEP
 #define KEEP 0
 #endif
+#ifndef SEQUENCES
+#define SEQUENCES 1  // of a work-group: 1, 2, 4
+#endif
+#define EACH_SEQUENCE(q) for (int q = 0; q < SEQUENCES; ++q)
 
-// The product of state `h` with the weights of gate `gate`, for unit j.
-static inline float of_state(__local const float* h, __global const float* turned, const int gate, const int j) {
-    float sum = 0.0f;
-    for (int k = 0; k < UNITS; ++k) sum = fma(h[k], turned[(idx_t)k * (GATES * UNITS) + gate * UNITS + j], sum);
-    return sum;
-}
+// sums[gate][q]: the products of the states of all sequences with the weights of `count` gates from `first` on, unit j.
+#define PRODUCTS_OF_STATES(sums, states, first, count)                                           \
+    float sums[count][SEQUENCES];                                                                \
+    for (int gate_ = 0; gate_ < (count); ++gate_) EACH_SEQUENCE(q_) sums[gate_][q_] = 0.0f;      \
+    for (int k_ = 0; k_ < UNITS; ++k_)                                                           \
+        for (int gate_ = 0; gate_ < (count); ++gate_) {                                          \
+            const float weight_ = turned[(idx_t)k_ * (GATES * UNITS) + ((first) + gate_) * UNITS + j]; \
+            EACH_SEQUENCE(q_) sums[gate_][q_] = fma(states[q_][k_], weight_, sums[gate_][q_]);   \
+        }
 
 __kernel void recurrent_steps(__global float* restrict space, X_IN(b), LENGTHS_IN(lengths), X_IN(first_h),
                               X_IN(first_c), X_IN(p),
@@ -33,11 +41,15 @@ __kernel void recurrent_steps(__global float* restrict space, X_IN(b), LENGTHS_I
                               X_OUT(y), X_OUT(last_h), X_OUT(last_c),
 #endif
                               const layer_sizes sizes) {
-    __local float h[UNITS], c[UNITS], r_h[UNITS];
-    const uint group = (uint)get_group_id(0);
-    const int n = (int)(group % (uint)sizes.batch), d = (int)(group / (uint)sizes.batch);
+    __local float h[SEQUENCES][UNITS], c[SEQUENCES][UNITS], r_h[SEQUENCES][UNITS];
+    const uint group = (uint)get_group_id(0), shares = ((uint)sizes.batch + SEQUENCES - 1) / SEQUENCES;
+    const int first = (int)(group % shares) * SEQUENCES, d = (int)(group / shares);
     const int reversed = d == 1 || FIRST_REVERSED;
-    const int length = LENGTH(lengths, n);
+    int lengths_of[SEQUENCES], longest = 0;
+    EACH_SEQUENCE(q) {
+        lengths_of[q] = first + q < sizes.batch ? LENGTH(lengths, first + q) : 0;
+        longest = max(longest, lengths_of[q]);
+    }
     __global const float* turned = space + sizes.turned_at + (idx_t)d * UNITS * GATES * UNITS;
     __global float* gates = space + sizes.gates_at;
 #if KEEP
@@ -46,100 +58,125 @@ __kernel void recurrent_steps(__global float* restrict space, X_IN(b), LENGTHS_I
     __global float* reset = space + sizes.reset_at;
 #endif
     const int bias = d * 2 * GATES * UNITS, of_p = d * 3 * UNITS;
-    EACH_UNIT(j) {
-        h[j] = HAS(4) ? LOAD(X, first_h, STATE_AT(d, n) + j) : 0.0f;
-        c[j] = CELL == 0 && HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + j) : 0.0f;
+    EACH_UNIT(j) EACH_SEQUENCE(q) {
+        const int n = first + q;
+        const bool inside = n < sizes.batch;
+        h[q][j] = inside && HAS(4) ? LOAD(X, first_h, STATE_AT(d, n) + j) : 0.0f;
+        c[q][j] = inside && CELL == 0 && HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + j) : 0.0f;
     }
-    for (int s = 0; s < length; ++s) {
-        const int t = TIME(s), row = ROW(n, t);
-        __global float* slot = gates + SLOT_AT(d, row, 0);
-        barrier(BOTH_FENCES);  // the state is whole
+    for (int s = 0; s < longest; ++s) {
+        barrier(BOTH_FENCES);  // the states are whole
 #if CELL == 1
         EACH_UNIT(j) {
-            const float of_z = of_state(h, turned, 0, j), of_r = of_state(h, turned, 1, j);
-            float z = slot[j] + of_z, r = slot[UNITS + j] + of_r;
-            if (HAS(1)) {
-                z += LOAD(X, b, bias + j) + LOAD(X, b, bias + GATES * UNITS + j);
-                r += LOAD(X, b, bias + UNITS + j) + LOAD(X, b, bias + (GATES + 1) * UNITS + j);
-            }
-            slot[j] = pl_sigmoid(z);
-            slot[UNITS + j] = r = pl_sigmoid(r);
-            r_h[j] = r * h[j];
+            PRODUCTS_OF_STATES(of_gates, h, 0, 2)
+            EACH_SEQUENCE(q) {
+                const int length = lengths_of[q], row = ROW(first + q, TIME(s));
+                if (s >= length) continue;
+                __global float* slot = gates + SLOT_AT(d, row, 0);
+                float z = slot[j] + of_gates[0][q], r = slot[UNITS + j] + of_gates[1][q];
+                if (HAS(1)) {
+                    z += LOAD(X, b, bias + j) + LOAD(X, b, bias + GATES * UNITS + j);
+                    r += LOAD(X, b, bias + UNITS + j) + LOAD(X, b, bias + (GATES + 1) * UNITS + j);
+                }
+                slot[j] = pl_sigmoid(z);
+                slot[UNITS + j] = r = pl_sigmoid(r);
+                r_h[q][j] = r * h[q][j];
 #if KEEP
-            previous[UNIT_AT(d, row) + j] = h[j];
-            reset[UNIT_AT(d, row) + j] = r_h[j];
+                previous[UNIT_AT(d, row) + j] = h[q][j];
+                reset[UNIT_AT(d, row) + j] = r_h[q][j];
 #endif
+            }
         }
         barrier(BOTH_FENCES);
 #endif
         // New states wait for all to have read the old ones: in c of cells that have none, else in r_h.
         EACH_UNIT(j) {
 #if CELL == 1
+#if RESET_AFTER
+            PRODUCTS_OF_STATES(of_state, h, 2, 1)
+#else
+            PRODUCTS_OF_STATES(of_state, r_h, 2, 1)
+#endif
             const float wb = HAS(1) ? LOAD(X, b, bias + 2 * UNITS + j) : 0.0f;
             const float rb = HAS(1) ? LOAD(X, b, bias + (GATES + 2) * UNITS + j) : 0.0f;
-            const float a = of_state(RESET_AFTER ? h : r_h, turned, 2, j) + rb;
-            const float g = tanh(slot[2 * UNITS + j] + wb + (RESET_AFTER ? slot[UNITS + j] * a : a));
-            slot[2 * UNITS + j] = g;
-            slot[3 * UNITS + j] = a;
-            c[j] = (1.0f - slot[j]) * g + slot[j] * h[j];
 #else
-            float a[GATES];
-            for (int gate = 0; gate < GATES; ++gate) {
-                a[gate] = slot[gate * UNITS + j] + of_state(h, turned, gate, j);
-                if (HAS(1))
-                    a[gate] += LOAD(X, b, bias + gate * UNITS + j) + LOAD(X, b, bias + (GATES + gate) * UNITS + j);
-            }
+            PRODUCTS_OF_STATES(of_gates, h, 0, GATES)
+#endif
+            EACH_SEQUENCE(q) {
+                const int length = lengths_of[q], row = ROW(first + q, TIME(s));
+                if (s >= length) continue;
+                __global float* slot = gates + SLOT_AT(d, row, 0);
+#if CELL == 1
+                const float a = of_state[0][q] + rb;
+                const float g = tanh(slot[2 * UNITS + j] + wb + (RESET_AFTER ? slot[UNITS + j] * a : a));
+                slot[2 * UNITS + j] = g;
+                slot[3 * UNITS + j] = a;
+                c[q][j] = (1.0f - slot[j]) * g + slot[j] * h[q][j];
+#else
+                float a[GATES];
+                for (int gate = 0; gate < GATES; ++gate) {
+                    a[gate] = slot[gate * UNITS + j] + of_gates[gate][q];
+                    if (HAS(1))
+                        a[gate] += LOAD(X, b, bias + gate * UNITS + j) + LOAD(X, b, bias + (GATES + gate) * UNITS + j);
+                }
 #if KEEP
-            previous[UNIT_AT(d, row) + j] = h[j];
+                previous[UNIT_AT(d, row) + j] = h[q][j];
 #endif
 #if CELL == 0
-            const float before = c[j];
-            const float in = pl_sigmoid(a[0] + (HAS(16) ? LOAD(X, p, of_p + j) * before : 0.0f));
-            const float forget = pl_sigmoid(a[2] + (HAS(16) ? LOAD(X, p, of_p + 2 * UNITS + j) * before : 0.0f));
-            const float g = tanh(a[3]), cell = forget * before + in * g;
-            const float out = pl_sigmoid(a[1] + (HAS(16) ? LOAD(X, p, of_p + UNITS + j) * cell : 0.0f));
-            c[j] = cell;
-            r_h[j] = out * tanh(cell);
+                const float before = c[q][j];
+                const float in = pl_sigmoid(a[0] + (HAS(16) ? LOAD(X, p, of_p + j) * before : 0.0f));
+                const float forget = pl_sigmoid(a[2] + (HAS(16) ? LOAD(X, p, of_p + 2 * UNITS + j) * before : 0.0f));
+                const float g = tanh(a[3]), cell = forget * before + in * g;
+                const float out = pl_sigmoid(a[1] + (HAS(16) ? LOAD(X, p, of_p + UNITS + j) * cell : 0.0f));
+                c[q][j] = cell;
+                r_h[q][j] = out * tanh(cell);
 #if KEEP
-            slot[j] = in;
-            slot[UNITS + j] = out;
-            slot[2 * UNITS + j] = forget;
-            slot[3 * UNITS + j] = g;
-            cells[UNIT_AT(d, row) + j] = cell;
+                slot[j] = in;
+                slot[UNITS + j] = out;
+                slot[2 * UNITS + j] = forget;
+                slot[3 * UNITS + j] = g;
+                cells[UNIT_AT(d, row) + j] = cell;
 #endif
 #else
-            c[j] = RELU ? fmax(a[0], 0.0f) : tanh(a[0]);
+                c[q][j] = RELU ? fmax(a[0], 0.0f) : tanh(a[0]);
 #if KEEP
-            slot[j] = c[j];
+                slot[j] = c[q][j];
 #endif
 #endif
 #endif
+            }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        EACH_UNIT(j) {
+        EACH_UNIT(j) EACH_SEQUENCE(q) {
+            const int length = lengths_of[q], place = RESULT_AT(d, first + q, TIME(s)) + j;
+            if (s >= length) continue;
 #if KEEP
-            h[j] = LOAD(X, y, RESULT_AT(d, n, t) + j);
+            h[q][j] = LOAD(X, y, place);
 #else
-            h[j] = CELL == 0 ? r_h[j] : c[j];
-            STORE(X, y, RESULT_AT(d, n, t) + j, h[j]);
+            h[q][j] = CELL == 0 ? r_h[q][j] : c[q][j];
+            STORE(X, y, place, h[q][j]);
 #endif
         }
     }
-    for (int t = length; t < sizes.steps; ++t) EACH_UNIT(j) {
+    EACH_SEQUENCE(q) {
+        const int n = first + q;
+        if (n >= sizes.batch) break;
+        for (int t = lengths_of[q]; t < sizes.steps; ++t) EACH_UNIT(j) {
 #if KEEP
-            previous[UNIT_AT(d, ROW(n, t)) + j] = 0.0f;
-            if (CELL == 1) reset[UNIT_AT(d, ROW(n, t)) + j] = 0.0f;
-            if (CELL == 0) cells[UNIT_AT(d, ROW(n, t)) + j] = 0.0f;
+                previous[UNIT_AT(d, ROW(n, t)) + j] = 0.0f;
+                if (CELL == 1) reset[UNIT_AT(d, ROW(n, t)) + j] = 0.0f;
+                if (CELL == 0) cells[UNIT_AT(d, ROW(n, t)) + j] = 0.0f;
 #else
-            STORE(X, y, RESULT_AT(d, n, t) + j, 0.0f);
+                STORE(X, y, RESULT_AT(d, n, t) + j, 0.0f);
 #endif
-        }
+            }
 #if !KEEP
-    EACH_UNIT(j) {
-        STORE(X, last_h, STATE_AT(d, n) + j, h[j]);
-        if (CELL == 0) STORE(X, last_c, STATE_AT(d, n) + j, c[j]);
-    }
+        EACH_UNIT(j) {
+            STORE(X, last_h, STATE_AT(d, n) + j, h[q][j]);
+            if (CELL == 0) STORE(X, last_c, STATE_AT(d, n) + j, c[q][j]);
+        }
 #endif
+    }
 }
 
 // turned[d, k, row] = r[d, row, k]

@@ -231,6 +231,7 @@ TEST("recurrent") {
   layer("gru", 3, "direction=reverse linear_before_reset=true");
   layer("rnn", 1, "");
   layer("rnn", 1, "nonlinearity=relu batch_first=true");
+  CHECK(seen.count("recurrent_by_steps"));
 }
 TEST("resizes") {
   run({"interpolate_backward", "input_size=[9,10] mode=bilinear", {{2, 20, 18, 7}}});
