@@ -1,9 +1,10 @@
-// Kinds batch_norm_training and batch_norm_backward: in double, two passes over each channel.  In channels last they
-// have kernels of their own (batch_norm_rows.cpp).
+// Kinds batch_norm_training and batch_norm_backward in any layout: in double, two passes over each channel.  Channels
+// last and plain layouts have kernels of their own (batch_norm_rows.cpp, batch_norm_planes.cpp).
 #include <cmath>
 
 #include "ops/post_ops.h"
 #include "providers/host/common/reference.h"
+#include "providers/host/normalise/batch_norm_planes.h"
 #include "providers/host/normalise/batch_norm_rows.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/slope.h"
@@ -74,6 +75,7 @@ struct TrainingBody {
 
 void list_training(const Op& op, CandidateList& out) {
   list_training_rows(op, out);
+  list_training_planes(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     TrainingBody body{{}, dense_plain(op.out(1)), op.attributes[attr::eps], AppliedPostOps(op)};
     for (size_t i = 0; i < op.inputs.size(); ++i)
@@ -139,6 +141,7 @@ struct BatchBody {
 
 void list_batch(const Op& op, CandidateList& out) {
   list_backward_rows(op, out);
+  list_backward_planes(op, out);
   const std::optional<PostOp> function = activation_of(op);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const BatchBody body{op.in(0).with_layout(layout),

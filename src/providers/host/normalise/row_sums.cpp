@@ -7,17 +7,17 @@ namespace {
 
 constexpr int kSumLanes = 16;
 
-// term(x) of each element, added up.
+// term(i) of each element, added up.
 template <class Term>
-PL_INLINE double sum_of_terms(const float* x, int64_t n, const Term& term) {
+PL_INLINE double sum_of_terms(int64_t n, const Term& term) {
   double total = 0;
   for (int64_t start = 0; start < n; start += kChunk) {
     const int64_t end = std::min(n, start + kChunk);
     float lanes[kSumLanes] = {};
     int64_t i = start;
     for (; i + kSumLanes <= end; i += kSumLanes)
-      for (int l = 0; l < kSumLanes; ++l) lanes[l] += term(x[i + l]);
-    for (; i < end; ++i) lanes[0] += term(x[i]);
+      for (int l = 0; l < kSumLanes; ++l) lanes[l] += term(i + l);
+    for (; i < end; ++i) lanes[0] += term(i);
     for (int l = 0; l < kSumLanes; ++l) total += double(lanes[l]);
   }
   return total;
@@ -26,11 +26,15 @@ PL_INLINE double sum_of_terms(const float* x, int64_t n, const Term& term) {
 }  // namespace
 
 PL_VECTORISED double sum_of(const float* x, int64_t n) {
-  return sum_of_terms(x, n, [](float value) { return value; });
+  return sum_of_terms(n, [x](int64_t i) { return x[i]; });
 }
 
 PL_VECTORISED double sum_of_squares(const float* x, int64_t n, float center) {
-  return sum_of_terms(x, n, [center](float value) { return (value - center) * (value - center); });
+  return sum_of_terms(n, [x, center](int64_t i) { return (x[i] - center) * (x[i] - center); });
+}
+
+PL_VECTORISED double sum_of_products(const float* a, const float* x, int64_t n, float center) {
+  return sum_of_terms(n, [a, x, center](int64_t i) { return a[i] * (x[i] - center); });
 }
 
 }  // namespace pl::host

@@ -6,6 +6,7 @@
 namespace pl::host {
 
 double sum_of(const float* x, int64_t n);
-double sum_of_squares(const float* x, int64_t n, float center);  // of (x - center)^2
+double sum_of_squares(const float* x, int64_t n, float center);                   // of (x - center)^2
+double sum_of_products(const float* a, const float* x, int64_t n, float center);  // of a * (x - center)
 
 }  // namespace pl::host
