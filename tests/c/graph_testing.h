@@ -137,9 +137,9 @@ inline double difference(const std::vector<double>& a, const std::vector<double>
   double most = 0, scale = 1e-30;
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) != std::isnan(b[i])) return INFINITY;
+    if (std::isfinite(a[i])) scale = std::max(scale, std::fabs(a[i]));
     if (std::isnan(a[i]) || a[i] == b[i]) continue;
     most = std::max(most, std::fabs(a[i] - b[i]));
-    scale = std::max(scale, std::fabs(a[i]));
   }
   return most / scale;
 }
