@@ -78,7 +78,8 @@ def page() -> str:
     lines += ["| case | part |", "|---|---|"]
     lines += [f"| `{case}` | `make test-kernels-{family}` |" for case, family in slow]
     marks = {
-        "slow": "In `make test-candidates`, `make test-networks`, `make test-torch`, `make test-text` and `make test-sizes`.",
+        "slow": "In `make test-candidates`, `make test-networks`, `make test-torch`, `make test-text` and "
+        "`make test-sizes`.",
         "exhaustive": "By hand: `pytest -m exhaustive`.",
     }
     for mark, where in marks.items():

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "ops/normalization.h"
 #include "ops/post_ops.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/normalise/batch_norm_body.h"
 #include "providers/host/normalise/row_sums.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/slope.h"
@@ -29,25 +29,11 @@ PL_VECTORISED void gradient_plane(const float* x, const float* g, int64_t n, flo
   for (int64_t i = 0; i < n; ++i) dx[i] = by_grad * g[i] - by_value * (x[i] - mean) - constant;
 }
 
-struct ChannelPlanes {
-  DType dtype;
-  int64_t images, channels, positions;
-  double eps;
-  LoadRun<float> load;
-  StoreRun<float> store;
-  std::vector<DType> inputs, outputs;  // dtypes
+struct ChannelPlanes : BatchNormBody {
+  int64_t images, positions;
 
-  ChannelPlanes(const Op& op)
-      : dtype(op.in(0).dtype),
-        images(op.in(0).shape[0]),
-        channels(op.in(0).shape[1]),
-        positions(1),
-        eps(op.attributes[attr::eps]),
-        load(float_loader(dtype)),
-        store(float_storer(dtype)) {
+  ChannelPlanes(const Op& op) : BatchNormBody(op), images(op.in(0).shape[0]), positions(1) {
     for (int d = 2; d < op.in(0).rank(); ++d) positions *= op.in(0).shape[d];
-    for (const TensorDesc& desc : op.inputs) inputs.push_back(desc.dtype);
-    for (const TensorDesc& desc : op.outputs) outputs.push_back(desc.dtype);
   }
 
   double count() const { return double(std::max<int64_t>(1, images * positions)); }
@@ -63,30 +49,6 @@ struct ChannelPlanes {
   void each_plane(int64_t channel, F&& f) const {
     for (int64_t n = 0; n < images; ++n) f((n * channels + channel) * positions);
   }
-  // A plane as floats: where it lies, or in `space`.
-  const float* read(const void* data, int64_t at, std::vector<float>& space) const {
-    if (dtype == DType::f32) return static_cast<const float*>(data) + at;
-    space.resize(size_t(positions));
-    load(data, at, 1, positions, space.data());
-    return space.data();
-  }
-  // Calls f(y) with where to write a plane.
-  template <class F>
-  void write(void* data, int64_t at, std::vector<float>& space, F&& f) const {
-    if (dtype == DType::f32) return f(static_cast<float*>(data) + at);
-    space.resize(size_t(positions));
-    f(space.data());
-    store(space.data(), positions, data, at, 1);
-  }
-  // An input and an output with an element for each channel.
-  std::vector<float> parameter(const KernelArguments& arguments, int i) const {
-    std::vector<float> values(static_cast<size_t>(channels));
-    float_loader(inputs[size_t(i)])(input(arguments, i), 0, 1, channels, values.data());
-    return values;
-  }
-  void write_parameter(const std::vector<float>& values, const KernelArguments& arguments, int i) const {
-    float_storer(outputs[size_t(i)])(values.data(), channels, output(arguments, i), 0, 1);
-  }
 };
 
 struct TrainingPlanesBody : ChannelPlanes {
@@ -101,18 +63,18 @@ struct TrainingPlanesBody : ChannelPlanes {
     each_channel([&](int64_t c) {
       thread_local std::vector<float> space, made, operand;
       double sum = 0, squares = 0;
-      each_plane(c, [&](int64_t at) { sum += sum_of(read(x, at, space), positions); });
+      each_plane(c, [&](int64_t at) { sum += sum_of(read(x, at, positions, space), positions); });
       const auto mean = float(sum / count());
-      each_plane(c, [&](int64_t at) { squares += sum_of_squares(read(x, at, space), positions, mean); });
+      each_plane(c, [&](int64_t at) { squares += sum_of_squares(read(x, at, positions, space), positions, mean); });
       const double rounded = sum / count() - double(mean);  // what the squares are about is not quite the mean
       const double variance = std::max(0.0, squares / count() - rounded * rounded);
       means[size_t(c)] = mean;
       variances[size_t(c)] = float(variance);
       const auto scale = float(double(weight[size_t(c)]) / std::sqrt(variance + eps));
       each_plane(c, [&](int64_t at) {
-        write(output(arguments, 0), at, made, [&](float* y) {
-          scale_plane(read(x, at, space), positions, mean, scale, bias[size_t(c)], y);
-          post_ops.apply(y, positions, [&](int i) { return read(input(arguments, i), at, operand); });
+        write(output(arguments, 0), at, positions, made, [&](float* y) {
+          scale_plane(read(x, at, positions, space), positions, mean, scale, bias[size_t(c)], y);
+          post_ops.apply(y, positions, [&](int i) { return read(input(arguments, i), at, positions, operand); });
         });
       });
     });
@@ -142,7 +104,7 @@ struct BackwardPlanesBody : ChannelPlanes {
       const double inverse = inverted ? double(variances[k]) : 1 / std::sqrt(double(variances[k]) + eps);
       const double scale = double(weights[k]) * inverse;
       const auto gradients = [&](int64_t at, const float* values) {
-        const float* g = read(grad, at, more);
+        const float* g = read(grad, at, positions, more);
         if (!slope) return g;
         results.resize(size_t(positions));
         more.resize(size_t(positions));
@@ -152,7 +114,7 @@ struct BackwardPlanesBody : ChannelPlanes {
       };
       double sum = 0, products = 0;
       each_plane(c, [&](int64_t at) {
-        const float *values = read(x, at, space), *g = gradients(at, values);
+        const float *values = read(x, at, positions, space), *g = gradients(at, values);
         sum += sum_of(g, positions);
         products += sum_of_products(g, values, positions, mean);
       });
@@ -160,8 +122,8 @@ struct BackwardPlanesBody : ChannelPlanes {
       of_bias[k] = float(sum);
       of_weight[k] = float(products);
       each_plane(c, [&](int64_t at) {
-        const float *values = read(x, at, space), *g = gradients(at, values);
-        write(output(arguments, 0), at, made, [&](float* dx) {
+        const float *values = read(x, at, positions, space), *g = gradients(at, values);
+        write(output(arguments, 0), at, positions, made, [&](float* dx) {
           gradient_plane(values, g, positions, mean, float(scale), float(scale * inverse * products / count()),
                          float(scale * sum / count()), dx);
         });

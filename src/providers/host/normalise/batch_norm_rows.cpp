@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "ops/normalization.h"
 #include "ops/post_ops.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/normalise/batch_norm_body.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/slope.h"
 
@@ -59,24 +59,10 @@ PL_VECTORISED void gradient_rows(const float* x, const float* g, const float* me
   for (int64_t c = 0; c < channels; ++c) dx[c] = by_grad[c] * g[c] - by_value[c] * (x[c] - means[c]) - constant[c];
 }
 
-struct Rows {
-  DType dtype;
-  int64_t rows, channels;
-  double eps;
-  LoadRun<float> load;
-  StoreRun<float> store;
-  std::vector<DType> inputs, outputs;  // dtypes
+struct Rows : BatchNormBody {
+  int64_t rows;
 
-  Rows(const Op& op)
-      : dtype(op.in(0).dtype),
-        rows(op.in(0).shape[1] ? op.in(0).elements() / op.in(0).shape[1] : 0),
-        channels(op.in(0).shape[1]),
-        eps(op.attributes[attr::eps]),
-        load(float_loader(dtype)),
-        store(float_storer(dtype)) {
-    for (const TensorDesc& desc : op.inputs) inputs.push_back(desc.dtype);
-    for (const TensorDesc& desc : op.outputs) outputs.push_back(desc.dtype);
-  }
+  Rows(const Op& op) : BatchNormBody(op), rows(channels ? op.in(0).elements() / channels : 0) {}
 
   int64_t block() const { return std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, channels)); }
   int64_t parts() const { return std::clamp<int64_t>(rows / block(), 1, kMostRowParts); }
@@ -91,30 +77,6 @@ struct Rows {
         for (int64_t row = rows * part / count; row < last; row += block()) f(part, row, std::min(block(), last - row));
       }
     });
-  }
-  // Rows as floats: where they lie, or in `space`.
-  const float* read(const void* data, int64_t row, int64_t count, std::vector<float>& space) const {
-    if (dtype == DType::f32) return static_cast<const float*>(data) + row * channels;
-    space.resize(size_t(count * channels));
-    load(data, row * channels, 1, count * channels, space.data());
-    return space.data();
-  }
-  // Calls f(y) with where to write rows.
-  template <class F>
-  void write(void* data, int64_t row, int64_t count, std::vector<float>& space, F&& f) const {
-    if (dtype == DType::f32) return f(static_cast<float*>(data) + row * channels);
-    space.resize(size_t(count * channels));
-    f(space.data());
-    store(space.data(), count * channels, data, row * channels, 1);
-  }
-  // An input and an output with an element for each channel.
-  std::vector<float> parameter(const KernelArguments& arguments, int i) const {
-    std::vector<float> values(static_cast<size_t>(channels));
-    float_loader(inputs[size_t(i)])(input(arguments, i), 0, 1, channels, values.data());
-    return values;
-  }
-  void write_parameter(const std::vector<float>& values, const KernelArguments& arguments, int i) const {
-    float_storer(outputs[size_t(i)])(values.data(), channels, output(arguments, i), 0, 1);
   }
 };
 
@@ -143,7 +105,7 @@ struct TrainingRowsBody : Rows {
     };
     each_block([&](int64_t part, int64_t row, int64_t count) {
       thread_local std::vector<float> space, means, squares;
-      const float* values = read(x, row, count, space);
+      const float* values = read(x, row * channels, count * channels, space);
       means.assign(n, 0.0f);
       squares.assign(n, 0.0f);
       add_rows(values, count, channels, means.data());
@@ -163,10 +125,11 @@ struct TrainingRowsBody : Rows {
     }
     each_block([&](int64_t, int64_t row, int64_t count) {
       thread_local std::vector<float> space, made, operand;
-      const float* values = read(x, row, count, space);
-      write(output(arguments, 0), row, count, made, [&](float* y) {
+      const float* values = read(x, row * channels, count * channels, space);
+      write(output(arguments, 0), row * channels, count * channels, made, [&](float* y) {
         scale_rows(values, means.data(), scale.data(), bias.data(), count, channels, y);
-        post_ops.apply(y, count * channels, [&](int i) { return read(input(arguments, i), row, count, operand); });
+        post_ops.apply(y, count * channels,
+                       [&](int i) { return read(input(arguments, i), row * channels, count * channels, operand); });
       });
     });
     write_parameter(means, arguments, 1);
@@ -204,7 +167,7 @@ struct BackwardBody : Rows {
       for (size_t c = 0; c < n; ++c) factors.push_back(float(double(weights[c]) * inverse_of(variances[c])));
     }
     const auto gradients = [&](int64_t row, int64_t count, const float* values, std::vector<float>& space) {
-      const float* g = read(grad, row, count, space);
+      const float* g = read(grad, row * channels, count * channels, space);
       const size_t size = size_t(count * channels);
       if (limits) {
         space.resize(size);
@@ -225,7 +188,7 @@ struct BackwardBody : Rows {
     each_block([&](int64_t part, int64_t row, int64_t count) {
       thread_local std::vector<float> space, more, sums;
       sums.assign(2 * n, 0.0f);
-      const float* values = read(x, row, count, space);
+      const float* values = read(x, row * channels, count * channels, space);
       add_gradients(values, gradients(row, count, values, more), means.data(), count, channels, sums.data(),
                     sums.data() + n);
       double* own = all.data() + size_t(part) * 2 * n;
@@ -245,8 +208,8 @@ struct BackwardBody : Rows {
     }
     each_block([&](int64_t, int64_t row, int64_t count) {
       thread_local std::vector<float> space, more, made;
-      const float *values = read(x, row, count, space), *g = gradients(row, count, values, more);
-      write(output(arguments, 0), row, count, made, [&](float* dx) {
+      const float *values = read(x, row * channels, count * channels, space), *g = gradients(row, count, values, more);
+      write(output(arguments, 0), row * channels, count * channels, made, [&](float* dx) {
         gradient_rows(values, g, means.data(), by_grad.data(), by_value.data(), constant.data(), count, channels, dx);
       });
     });
