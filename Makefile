@@ -20,8 +20,8 @@ MAKEFLAGS += -j2
 endif
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests share the cores: threads that wait for work leave them to each other.
-test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-text test-sizes test-intel \
-sanitize-address sanitize-thread sanitize-ops: export OMP_WAIT_POLICY ?= passive
+test test-all test-kernels $(KERNEL_PARTS) test-optimised test-candidates test-networks test-torch test-text test-sizes \
+test-intel sanitize-address sanitize-thread sanitize-ops: export OMP_WAIT_POLICY ?= passive
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild. The tests are
 # built apart from it, so that who wants the package alone does not wait for them.

@@ -123,6 +123,12 @@ def _resampled_backward(
     return call.cast(grad, dtype)  # type: ignore[no-any-return]
 
 
+def _options(rest: Sequence[Any], aligns: bool, rank: int) -> tuple[bool, list[Any]]:
+    """What follows the sizes: whether corners are aligned (where the op `aligns`), and a scale or None an axis."""
+    align, *scales = rest if aligns else (False, *rest)
+    return bool(align), [*scales, *[None] * (rank - len(scales))]
+
+
 def _unless_all_stay(scales: Sequence[Any], size: Sequence[Any], made: Sequence[Any]) -> list[Any]:
     """The scales; none where all sizes stay, and some of PyTorch's functions copy."""
     stay = all(n == m for n, m in zip(size, made, strict=True))
@@ -133,19 +139,17 @@ def _register(name: str, rank: int, taps_of: Callable[..., Taps], aligns: bool, 
     """copied: which of PyTorch's two functions copies where all sizes stay, though a scale was given."""
 
     def forward(call: Call, x: Operand, output_size: Sequence[Any] | None, *rest: Any) -> Operand:
-        align, *scales = rest if aligns else (False, *rest)
+        align, scales = _options(rest, aligns, rank)
         size = call.shape()[2:] if output_size is None else output_size
-        filled = [*scales, *[None] * (rank - len(scales))]
         if copied == "forward":
-            filled = _unless_all_stay(filled, x.shape[2:], size)
-        return _resampled(call, x, taps_of, size, bool(align), filled)
+            scales = _unless_all_stay(scales, x.shape[2:], size)
+        return _resampled(call, x, taps_of, size, align, scales)
 
     def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[int], *rest: Any) -> Operand:
-        align, *scales = rest if aligns else (False, *rest)
-        filled = [*scales, *[None] * (rank - len(scales))]
+        align, scales = _options(rest, aligns, rank)
         if copied == "backward":
-            filled = _unless_all_stay(filled, input_size[2:], grad.shape[2:])
-        return _resampled_backward(call, grad, taps_of, input_size, bool(align), filled)
+            scales = _unless_all_stay(scales, input_size[2:], grad.shape[2:])
+        return _resampled_backward(call, grad, taps_of, input_size, align, scales)
 
     converter(f"{name}.default", note="where calls decide sizes")(forward)
     converter(f"{name}_backward.default", note="where calls decide sizes")(backward)
@@ -182,19 +186,15 @@ def _scale_factor(
 def _register_resize(name: str, rank: int, mode: str) -> None:
     aligns = mode != "nearest"
 
-    def split(rest: Sequence[Any]) -> tuple[bool, list[Any]]:
-        align, *scales = rest if aligns else (False, *rest)
-        return bool(align), [*scales, *[None] * (rank - len(scales))]
-
     def forward(call: Call, x: Operand, output_size: Sequence[Any] | None, *rest: Any) -> Operand:
-        align, scales = split(rest)
+        align, scales = _options(rest, aligns, rank)
         factor = _scale_factor(align, scales, x.shape[2:], output_size)
         size = None if factor else [*(call.shape()[2:] if output_size is None else output_size)]
         made: Operand = call.op("interpolate", x, size, factor, mode=mode, align_corners=align)
         return made
 
     def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[Any], *rest: Any) -> Operand:
-        align, scales = split(rest)
+        align, scales = _options(rest, aligns, rank)
         size = [*input_size[2:]]
         if mode == "nearest":  # PyTorch's gradient is that of a copy there, its result for images alone
             scales = _unless_all_stay(scales, size, grad.shape[2:])

@@ -94,7 +94,7 @@ struct Layer {
         if (desc.present) largest = std::max(largest, desc.elements());
   }
   int64_t rows() const { return steps * batch; }
-  int64_t padded_batch() const { return (batch + kStepTile - 1) / kStepTile * kStepTile; }
+  int64_t padded_batch() const { return divided_up(batch, kStepTile) * kStepTile; }
   size_t state_bytes(int64_t count) const { return size_t(3 * hidden * count) * sizeof(float); }  // of local memory
   int64_t columns() const { return gates * hidden; }
 
@@ -111,7 +111,7 @@ struct Layer {
   bool reset_after(const Op& op) const { return gru && op.attributes[attr::linear_before_reset]; }
   // A work-group for so many sequences in one direction.
   Launch& over_sequences(Launch& launch, int64_t each) const {
-    const int64_t groups = directions * ((batch + each - 1) / each);
+    const int64_t groups = directions * divided_up(batch, each);
     return launch.raw(&sizes, sizeof sizes).global({size_t(groups * group)}).local({size_t(group)});
   }
 };
@@ -145,7 +145,7 @@ void add_layer_product(KernelList& kernel, const Factor& a, const Factor& b, int
   output < 0 ? launch.workspace() : launch.output(output);
   for (const MatrixPlace* place : {&a.place, &b.place, &of_output}) launch.raw(place, sizeof *place);
   for (int64_t size : {extent.rows, extent.columns, extent.terms, extent.sums}) launch.scalar(cl_int(size));
-  const auto items = [&](int64_t size) { return size_t((size + tile - 1) / tile * kItems); };
+  const auto items = [&](int64_t size) { return size_t(divided_up(size, tile) * kItems); };
   launch.global({items(extent.columns), items(extent.rows), size_t(extent.count)})
       .local({size_t(kItems), size_t(kItems), 1});
 }
@@ -161,13 +161,12 @@ void add_each_step(KernelList& kernel, const Op& op, const Layer& layer) {
   pass(pass(pass(states, layer.lengths), layer.first_h), layer.first_c).output(1).output(last_c);
   states.raw(&layer.sizes, sizeof layer.sizes);
   states.global({size_t(layer.directions * layer.hidden * layer.padded_batch())}).local({64});
-  const auto shares = [](int64_t all, int64_t each) { return size_t((all + each - 1) / each); };
   for (int64_t s = 0; s < layer.steps; ++s) {
     Launch& step = kernel.add(source, "recurrent_step").workspace();
     pass(pass(pass(step, layer.bias), layer.lengths), layer.peephole).output(0).output(1).output(last_c);
     step.raw(&layer.sizes, sizeof layer.sizes).scalar(cl_int(s));
-    step.global({shares(layer.hidden, kStepUnits) * size_t(kStepUnits),
-                 shares(layer.batch, kStepTile) * size_t(kStepTile), size_t(layer.directions)})
+    step.global({size_t(divided_up(layer.hidden, kStepUnits) * kStepUnits), size_t(layer.padded_batch()),
+                 size_t(layer.directions)})
         .local({size_t(kStepUnits), size_t(kStepTile), 1});
   }
 }
