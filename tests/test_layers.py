@@ -56,15 +56,22 @@ def test_providers_do_not_include_dispatch_or_each_other() -> None:
         assert found == []
 
 
+DECLARED_TYPES = (r"(?:template <.*> )?(?:struct|class|enum class|enum) (\w+)\b(?![,>])", r"using (\w+) =")
+
+
+def bodies(path: Path, namespace: str) -> list[str]:
+    """What lies in a file's namespaces of this name."""
+    # The comment behind a namespace's last brace leaves spaces, which tell it from a class's or a function's.
+    return re.findall(rf"^namespace {namespace}\{{\n(.*?)^\}} +$", code(path), re.DOTALL | re.MULTILINE)
+
+
 def own_names(path: Path) -> set[str]:
     """What a file declares in anonymous namespaces, outside of classes and functions."""
     declared = set()
-    # The comment behind a namespace's last brace leaves spaces, which tell it from a class's or a function's.
-    for body in re.findall(r"^namespace \{\n(.*?)^\} +$", code(path), re.DOTALL | re.MULTILINE):
+    for body in bodies(path, ""):
         for line in re.findall(r"^[\w\[].*", body, re.MULTILINE):
             for pattern in (
-                r"(?:template <.*> )?(?:struct|class|enum class|enum) (\w+)",
-                r"using (\w+) =",
+                *DECLARED_TYPES,
                 r"(?:static |inline |constexpr |const )+[\w:<>,*& ]+? (\w+)(?:\[.*\])?(?: =|\{|;)",
                 r"[\w:<>,*& ]+?[ *&](\w+)\(",
             ):
@@ -76,16 +83,38 @@ def own_names(path: Path) -> set[str]:
     return declared
 
 
+def types_included(paths: list[Path]) -> dict[str, str]:
+    """The types that these files see in headers of src/ by their mere names, each with its header."""
+    around = {found[1] for path in paths if (found := re.search(r"^namespace ([\w:]+) \{", code(path), re.MULTILINE))}
+    enclosing = {"::".join(name.split("::")[:n]) for name in around for n in range(1, name.count("::") + 2)}
+    headers: set[Path] = set()
+    while paths:
+        named = {SOURCE / name for path in paths for name in re.findall(r'#include "([^"]+/[^"]+)"', path.read_text())}
+        paths = [path for path in named - headers if path.exists()]
+        headers.update(paths)
+    return {
+        name: header.name
+        for header in headers
+        for body in bodies(header, rf"(?:{'|'.join(enclosing)}) ")
+        for pattern in DECLARED_TYPES
+        for name in re.findall("^" + pattern, body, re.MULTILINE)
+    }
+
+
 def test_files_compiled_together_have_names_of_their_own() -> None:
     """CMakeLists.txt, pl_compile_together: small files of a folder may be compiled as one."""
     (limit,) = re.findall(r"bytes GREATER (\d+)\)", (SOURCE.parent / "CMakeLists.txt").read_text())
     alone = re.compile(r"(?:conv_micro|winograd)_")  # with an instruction set of their own
     clashes, names = [], 0
     for place in [SOURCE, *(path for path in SOURCE.rglob("*") if path.is_dir())]:
-        seen: dict[str, str] = {}
-        for path in sorted(place.glob("*.cpp")):
-            if path.stat().st_size > int(limit) or alone.match(path.name):
-                continue
+        together = [
+            path
+            for path in sorted(place.glob("*.cpp"))
+            if path.stat().st_size <= int(limit) and not alone.match(path.name)
+        ]
+        seen = types_included(together)  # one file's own type would hide it from the others
+        names -= len(seen)
+        for path in together:
             for name in own_names(path):
                 if name in seen:
                     clashes.append(f"{path.relative_to(SOURCE)}: {name} is in {seen[name]}, too")

@@ -7,7 +7,7 @@
 namespace pl {
 namespace {
 
-struct Reduction {
+struct NamedReduction {
   const char* name;
   const char* title;
   const char* note;  // a sentence after the formula, or ""
@@ -16,7 +16,7 @@ struct Reduction {
   bool of_nothing;  // has a value for no elements
 };
 
-constexpr Reduction kReductions[] = {
+constexpr NamedReduction kReductions[] = {
     {"sum", "Sum", "", "sum of x", dtypes::wide, true},
     {"mean", "Arithmetic mean", "", "sum of x / number of elements", dtypes::floats, true},
     {"amax", "Maximum", "NaN if one is NaN.", "max of x", dtypes::numbers, false},
@@ -27,8 +27,8 @@ constexpr Reduction kReductions[] = {
     {"reduce_sum_square", "Sum of squares", "", "sum of x * x", dtypes::floats, true},
 };
 
-const Reduction& reduction_of(std::string_view name) {
-  for (const Reduction& reduction : kReductions)
+const NamedReduction& reduction_of(std::string_view name) {
+  for (const NamedReduction& reduction : kReductions)
     if (name == reduction.name) return reduction;
   fail(Code::internal, "reduction ", name, " is not in the list");
 }
@@ -54,7 +54,7 @@ void check_elements_along(const Op& op, const std::vector<int64_t>& dims) {
 }
 
 void infer_reduce(Op& op) {
-  const Reduction& reduction = reduction_of(op.schema->name);
+  const NamedReduction& reduction = reduction_of(op.schema->name);
   const Dims& x = op.in(0).shape;
   std::vector<int64_t> dims;
   if (!op.attributes.is_none(attr::dim_ints)) dims = op.attributes[attr::dim_ints];
@@ -101,7 +101,7 @@ void derive_reduce(Derivation& d) {
 }
 
 Schema reduce(const char* name) {
-  const Reduction& reduction = reduction_of(name);
+  const NamedReduction& reduction = reduction_of(name);
   Schema schema(name, "reduce",
                 concat(reduction.title, " over the given dimensions.\n\ny = ", reduction.formula,
                        *reduction.note ? "\n\n" : "", reduction.note,

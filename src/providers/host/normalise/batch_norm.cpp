@@ -6,7 +6,7 @@
 namespace pl::host {
 namespace {
 
-struct BatchNormBody {
+struct FoldedBatchNorm {
   std::vector<TensorDesc> inputs;
   std::vector<int> operands;  // inputs that post-ops read
   double eps;
@@ -48,7 +48,7 @@ void list_batch_norm(const Op& op, CandidateList& out) {
       in_place |= 1u << operand;
     }
     add_candidate(out, "batch_norm", Quality::fast, inputs, {y}, [=, eps = op.attributes[attr::eps]] {
-      return BatchNormBody{inputs, operands, eps, ChannelAffine(inputs, y, op)};
+      return FoldedBatchNorm{inputs, operands, eps, ChannelAffine(inputs, y, op)};
     });
     out.candidates.back().in_place = in_place;
   }

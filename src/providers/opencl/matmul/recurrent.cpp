@@ -15,7 +15,7 @@ constexpr int64_t kMostSequences = 4;              // of a work-group: more sums
 constexpr int64_t kStepUnits = 32, kStepTile = 8;  // TILE_UNITS and TILE of recurrent_step.cl
 constexpr int64_t kMostSteps = 1024;               // a launch each
 constexpr int64_t kMostNumbers = (int64_t(1) << 31) - (1 << 20);  // that indices count
-enum Given { kBiases = 1, kLengths = 2, kFirstH = 4, kFirstC = 8, kPeepholes = 16, kGradH = 32, kGradC = 64 };
+enum GivenInput { kBiases = 1, kLengths = 2, kFirstH = 4, kFirstC = 8, kPeepholes = 16, kGradH = 32, kGradC = 64 };
 
 struct MatrixPlace {  // matrix_place of recurrent_product.cl
   cl_int offset = 0, each = 0, sum = 0, outer = 0, inner = 0;
@@ -55,7 +55,7 @@ struct Layer {
       return i;
     };
     bias = given("b", kBiases);
-    lengths = given("sequence_lens", Given::kLengths);
+    lengths = given("sequence_lens", GivenInput::kLengths);
     first_h = given("initial_h", kFirstH);
     first_c = given("initial_c", kFirstC);
     peephole = given("p", kPeepholes);

@@ -28,12 +28,12 @@ PL_TUNING_FAMILY(pieces_family);
 Point point(int height, int width) { return {{"TILE_H", height}, {"TILE_W", width}}; }
 
 // A pool over two spatial dimensions, the first of size 1 where the op has one.
-struct Pool {
+struct PlanePool {
   bool maximum, count_pad;
   DType dtype;
   int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2], end[2];  // along h and w
 
-  explicit Pool(const Op& op)
+  explicit PlanePool(const Op& op)
       : maximum(op.attributes[attr::mode] == "max"),
         count_pad(op.attributes[attr::count_include_pad]),
         dtype(op.in(0).dtype) {
@@ -103,12 +103,12 @@ struct ColumnsArgument {  // pool_arg of pool_columns
 };
 
 // Columns of the source an access.
-int access_of(const Pool& pool, int64_t tile_w) {
+int access_of(const PlanePool& pool, int64_t tile_w) {
   const auto bytes = int64_t(size_of(pool.dtype));
   return std::min(piece_of(pool.in[1], bytes), piece_of(tile_w * pool.stride[1], bytes));
 }
 
-std::unique_ptr<Kernel> prepare_columns(OpenclDevice& device, const Op& op, const Pool& pool, const Point& tile) {
+std::unique_ptr<Kernel> prepare_columns(OpenclDevice& device, const Op& op, const PlanePool& pool, const Point& tile) {
   KernelSource source("pool/pool_columns.cl");
   pool.define(source, device);
   source.define("BEGIN_W", pool.begin[1]).define("ACCESS", access_of(pool, tile["TILE_W"]));
@@ -139,7 +139,7 @@ struct PiecesArgument {  // pool_arg of pool_pieces
   cl_int in_h, in_w, out_h, out_w, run, channels, begin_h, begin_w, end_h, end_w;
 };
 
-std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const Pool& pool, const Slabs& src,
+std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const PlanePool& pool, const Slabs& src,
                                        bool wide, const Point& tile) {
   const int64_t channels = op.in(0).shape[1];
   const int piece = piece_of(src.run, int64_t(size_of(pool.dtype)));
@@ -177,7 +177,7 @@ struct BackwardArgument {  // pool_arg of pool_backward_pieces
   cl_int in_h, in_w, out_h, out_w, run, begin_h, begin_w;
 };
 
-std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Pool& pool, const Slabs& src, bool wide) {
+std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const PlanePool& pool, const Slabs& src, bool wide) {
   const int piece = piece_of(src.run, int64_t(size_of(pool.dtype)));
   KernelSource source("pool/pool_backward_pieces.cl");
   source.define("SRC_DTYPE", name_of(pool.dtype)).define("GRAD_DTYPE", name_of(pool.dtype));
@@ -204,7 +204,7 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Pool& pool,
 
 void list_pool_columns(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!suits_pieces(op, device)) return;
-  const Pool pool(op);
+  const PlanePool pool(op);
   if (!pool.suits()) return;
   Candidate base = make_candidate(op, "");
   const Layout plain = Layout::plain(op.in(0).rank());
@@ -239,7 +239,7 @@ void list_pool_columns(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_pool_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!suits_pieces(op, device)) return;
-  const Pool pool(op);
+  const PlanePool pool(op);
   if (!pool.suits()) return;
   const auto suits = [&](const Point& tile) {
     const int64_t height = tile["TILE_H"], width = tile["TILE_W"];
@@ -276,7 +276,7 @@ void list_pool_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
 void list_pool_backward_pieces(const Op& op, const Op& forward, OpenclDevice& device, CandidateList& out) {
   if (op.attributes[attr::mode] != "max" || forward.schema->kind == "adaptive_pool") return;
   if (!suits_pieces(forward, device)) return;
-  const Pool pool(forward);
+  const PlanePool pool(forward);
   if (!pool.suits()) return;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     Candidate candidate = make_candidate(op, "pool_backward_pieces");
