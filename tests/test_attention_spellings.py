@@ -228,10 +228,40 @@ def scores_of_joined_heads(masked: bool, one_query: bool = False) -> pl.Graph:
     return h.finish(h.g.softmax(scores, -1))
 
 
+def guarded_by_scores(dim: int = -1, lowest: float = -math.inf, instead: float = 0, fed: bool = True) -> pl.Graph:
+    """PyTorch's own softmax of attention: zeros for queries whose scores are all -infinity."""
+    h = Heads()
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    scores = h.g.add(h.scores(), chosen(h.g, mask, -math.inf))
+    found = h.g.logical_not(h.g.eq(scores if fed else h.scores(), number(lowest)))
+    empty = h.g.logical_not(h.g.any(found, dim, True))
+    zeros = h.g.expand(number(instead), (N, HEADS, LENGTH, KEYS))
+    return h.finish(h.g.where(empty, zeros, h.g.softmax(scores, -1)))
+
+
+def stacked_heads(bias: bool) -> pl.Graph:
+    """Products of (n * heads, length, width), with a bias by text and head, as in BLOOM and MPT."""
+    h = Heads()
+    q, k, v = (h.g.reshape(x, (N * HEADS, LENGTH, WIDTH)) for x in (h.q, h.k, h.v))
+    scores = h.g.mul(h.g.matmul(q, h.g.transpose(k, 1, 2)), number(0.3))
+    if bias:
+        scores = h.g.add(np.linspace(-1, 1, N * HEADS * KEYS, dtype=np.float32).reshape(-1, 1, KEYS), scores)
+    scores = h.g.reshape(scores, (N, HEADS, LENGTH, KEYS))
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    weights = h.g.softmax(h.g.where(mask, scores, number(LOWEST)), -1)
+    y = h.g.matmul(h.g.reshape(weights, (N * HEADS, LENGTH, KEYS)), v)
+    y = h.g.permute(h.g.reshape(y, (N, HEADS, LENGTH, WIDTH)), (0, 2, 1, 3))
+    h.g.output(h.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
+    return h.g
+
+
 FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     # spelling: graph, attributes that must be found, whether the op has a mask
     "scaled apart": (scaled_apart, {}, False),
     "guarded, mask repeated": (guarded_mask, {}, True),
+    "guarded by scores": (guarded_by_scores, {}, True),
+    "heads of texts in a stack": (lambda: stacked_heads(False), {}, True),
+    "heads of texts in a stack, with a bias": (lambda: stacked_heads(True), {}, True),
     "mask of the lowest number": (mask_of_the_lowest_number, {}, True),
     "scores or -inf": (lambda: filled_scores(-math.inf, False), {}, True),
     "-inf or scores": (lambda: filled_scores(-math.inf, True), {}, True),
@@ -391,6 +421,8 @@ def test_near_misses(rng: np.random.Generator) -> None:
         graph = make()
         assert names(graph.simplify())[SDPA] == 0, make.__name__
         agrees(graph, rng)
+    for changed in ({"dim": -2}, {"lowest": LOWEST}, {"instead": 0.5}, {"fed": False}):
+        assert names(guarded_by_scores(**changed).simplify())[SDPA] == 0, changed  # type: ignore[arg-type]
     graph = scores_of_joined_heads(True, one_query=True)  # the first product repeats its queries
     assert names(graph.simplify())[SDPA] == 0
     agrees(graph, rng)

@@ -24,6 +24,7 @@ bool is_rotary_embedding(const Node& node);
 bool is_scatter(const Node& node);
 // Parts of the formulas of attention, of norms and of squeeze and excite.
 bool is_choice(const Node& node);  // where
+bool is_equality(const Node& node);
 bool is_softmax(const Node& node);
 bool is_mean(const Node& node);
 bool is_sum(const Node& node);

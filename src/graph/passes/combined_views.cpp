@@ -135,13 +135,17 @@ std::optional<std::vector<CombinedViews::Step>> CombinedViews::steps() const {
     if (result != source_) add_reshape(result);
     return steps;
   }
-  // Factors that follow each other in both are one: block[f] is its number, in the order of the source.
-  std::vector<int> place(factors_.size());
+  // Factors that follow each other in both are one: block[f] is its number, in the order of the source.  Where the
+  // permute can have the last word, as a view, those of different dimensions of the result are not.
+  std::vector<int> place(factors_.size()), dim_of(factors_.size(), 0);
   for (size_t i = 0; i < order.size(); ++i) place[size_t(order[i])] = int(i);
+  if (!is_copied())
+    for (size_t d = 0; d < dims_.size(); ++d)
+      for (int f : dims_[d]) dim_of[size_t(f)] = int(d);
   std::vector<int> block(factors_.size(), 0);
   std::vector<int64_t> sizes;
   for (size_t f = 0; f < factors_.size(); ++f) {
-    const bool joined = f > 0 && place[f] == place[f - 1] + 1;
+    const bool joined = f > 0 && place[f] == place[f - 1] + 1 && dim_of[f] == dim_of[f - 1];
     if (!joined) sizes.push_back(1);
     block[f] = int(sizes.size()) - 1;
     sizes.back() *= factors_[f].size;

@@ -27,6 +27,7 @@ Pass join_parts();
 Pass join_rotary(Device* device);  // null: for its name alone
 Pass merge_equal();
 Pass merge_views();
+Pass move_merges();
 Pass move_quantize();
 Pass move_views();
 Pass nest_concats();

@@ -13,6 +13,7 @@
 
 #include "graph/passes/attention_mask.h"
 #include "graph/passes/combined_views.h"
+#include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 
@@ -162,18 +163,56 @@ ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
   return same ? x : id;
 }
 
-// The softmax that gives the weights, or -1; what is no number in it (rows without any key) may have been made 0.
-int softmax_of(Rewriter& rewriter, ValueId weights) {
+// Whether a condition holds of rows whose scores are all -infinity, in PyTorch's spelling: not any(not scores == that).
+bool tells_empty_rows(Rewriter& rewriter, ValueId condition, ValueId scores) {
+  const auto before = [&](int index, size_t input = 0) {
+    return index < 0 ? kNoValue : rewriter.input(rewriter.node(size_t(index)), input);
+  };
+  ValueId any = before(sole_maker(rewriter, condition, "logical_not"));
+  if (any == kNoValue) return false;
+  any = before(sole_maker(rewriter, any, is_cast));
+  const int counted = any == kNoValue ? -1 : sole_maker(rewriter, any, is_sum);
+  if (counted < 0) return false;
+  const Op sum = rewriter.op(size_t(counted));
+  if (sum.attributes[attr::dim_ints] != std::vector<int64_t>{sum.in(0).rank() - 1} || !sum.attributes[attr::keepdim])
+    return false;
+  const ValueId numbers = before(sole_maker(rewriter, before(counted), is_cast));
+  const ValueId equal = numbers == kNoValue ? numbers : before(sole_maker(rewriter, numbers, "logical_not"));
+  const int compared = equal == kNoValue ? -1 : sole_maker(rewriter, equal, is_equality);
+  if (compared < 0) return false;
+  for (size_t k = 0; k < 2; ++k)
+    if (before(compared, k) == scores && rewriter.number(before(compared, 1 - k)) == -kInfinity) return true;
+  return false;
+}
+
+bool is_zero(Rewriter& rewriter, ValueId id) {
+  if (const Node* repeats = made_by(rewriter, id, is_repeat)) id = rewriter.input(*repeats, 0);
+  if (!rewriter.is_constant(id)) return false;
+  const std::vector<double> numbers = numbers_of(rewriter.constant(id));
+  return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
+}
+
+// The softmax that gives the weights; rows without any key, which are no numbers in it, may have been made 0.
+struct Weights {
+  int softmax = -1;
+  bool scores_tested = false;  // to find those rows
+};
+
+Weights weights_of(Rewriter& rewriter, ValueId weights) {
   const int direct = sole_maker(rewriter, weights, is_softmax);
-  if (direct >= 0) return direct;
+  if (direct >= 0) return {direct, false};
   const int guard = sole_maker(rewriter, weights, is_choice);
-  if (guard < 0) return -1;
+  if (guard < 0) return {};
   const Node& node = rewriter.node(size_t(guard));
-  const ValueId y = rewriter.input(node, 2);
-  const int test = sole_maker(rewriter, rewriter.input(node, 0), "isnan");
-  if (test < 0 || rewriter.uses(y) != 2) return -1;
-  if (rewriter.input(rewriter.node(size_t(test)), 0) != y || !rewriter.is_number(rewriter.input(node, 1), 0)) return -1;
-  return made_by(rewriter, y, is_softmax) ? rewriter.maker(y) : -1;
+  const ValueId condition = rewriter.input(node, 0), y = rewriter.input(node, 2);
+  if (!is_zero(rewriter, rewriter.input(node, 1)) || !made_by(rewriter, y, is_softmax)) return {};
+  const int softmax = rewriter.maker(y);
+  const ValueId scores = rewriter.input(rewriter.node(size_t(softmax)), 0);
+  if (rewriter.uses(y) == 1 && rewriter.uses(scores) == 2 && tells_empty_rows(rewriter, condition, scores))
+    return {softmax, true};
+  const int test = sole_maker(rewriter, condition, "isnan");
+  if (test < 0 || rewriter.uses(y) != 2 || rewriter.input(rewriter.node(size_t(test)), 0) != y) return {};
+  return {softmax, false};
 }
 
 // Keys or values whose heads, the dimension before the last two, are repeated: those there are, as steps from `source`.
@@ -239,8 +278,10 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   if (product.attributes[attr::transpose_a] || product.attributes[attr::transpose_b]) return;
   const ValueId weights = rewriter.input(node, 0);
   ValueId v = rewriter.input(node, 1);
-  const int softmax = softmax_of(rewriter, before_view_of_heads(rewriter, weights));
+  const auto [softmax, scores_tested] = weights_of(rewriter, before_view_of_heads(rewriter, weights));
   if (softmax < 0) return;
+  std::optional<Rewriter::UncountedUse> test;
+  if (scores_tested) test.emplace(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0));
   const Op normalise = rewriter.op(size_t(softmax));
   if (normalise.attributes[attr::dim] != normalise.in(0).rank() - 1) return;
   std::vector<MaskTerm> found;

@@ -46,6 +46,18 @@ class Rewriter {
   // pass.
   int maker(ValueId id) const;
   int sole_maker(ValueId id) const;  // the same where `id` is used once only, else -1
+  // While it lives, one use of a value does not count: that by what will be gone with the rewrite.
+  class UncountedUse {
+   public:
+    UncountedUse(Rewriter& rewriter, ValueId id) : rewriter_(rewriter), id_(id) { --rewriter_.uses_[size_t(id_)]; }
+    ~UncountedUse() { ++rewriter_.uses_[size_t(id_)]; }
+    UncountedUse(const UncountedUse&) = delete;
+    UncountedUse& operator=(const UncountedUse&) = delete;
+
+   private:
+    Rewriter& rewriter_;
+    ValueId id_;
+  };
 
   // ---- attributes ----
 
