@@ -29,6 +29,17 @@ bool fits(const AttributeValue& value, AttributeType type) {
   return false;
 }
 
+// A value for a message: of a long one, as of a tensor that was given for a list, the beginning.
+std::string brief_text(const AttributeValue& value) {
+  constexpr size_t kMost = 100;  // bytes
+  const std::string text = to_text(value);
+  if (text.size() <= kMost) return text;
+  size_t end = kMost;
+  while (end > 0 && (uint8_t(text[end]) & 0xc0) == 0x80) --end;  // no half of a character
+  const size_t comma = text.rfind(',', end - 1);
+  return text.substr(0, comma == std::string::npos ? end : comma + 1) + " ...";
+}
+
 // Conversions that lose nothing: int to float, one value to a list of one, ints to floats, 0 and 1 to bool, the text of
 // post-ops to their list.
 AttributeValue convert(AttributeValue value, AttributeType type) {
@@ -119,8 +130,8 @@ Attributes complete_attributes(const Schema& schema, const Attributes& given) {
     const bool word = std::holds_alternative<std::string>(converted) && !parameter.choices.empty();
     require(none ? !parameter.required && std::holds_alternative<None>(parameter.fallback)
                  : word || fits(converted, parameter.type),
-            Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value), " (", type_name(*value),
-            "), expected a value of type ", name_of(parameter.type));
+            Code::invalid_argument, schema.name, ": ", parameter.name, " is ", brief_text(*value), " (",
+            type_name(*value), "), expected a value of type ", name_of(parameter.type));
     if (word) {
       std::string choices;
       bool found = false;

@@ -22,6 +22,12 @@ namespace {
 constexpr Key<int64_t> kAmount{"test_amount"};
 constexpr Key<Floats> kGroups{"groups"};
 
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) result += text;
+  return result;
+}
+
 template <class T, class Value, class = void>
 constexpr bool takes = false;
 template <class T, class Value>
@@ -216,6 +222,15 @@ TEST("schemas_declare_by_keys") {
   CHECK(given[kAmount] == 9 && given[attr::dim_ints] == Ints{1});
   CHECK(message_of(Code::invalid_argument, [&] { complete_attributes(schema, Attributes::parse("dim=x")); }) ==
         "test_with_amount: dim is x (string), expected a value of type ints");
+  // Of a value that is long, as of a tensor given for a list, the beginning; letters of several bytes stay whole.
+  Attributes several;
+  several.set_value(attr::dim_ints, std::vector<double>(768, 1.5));
+  CHECK(message_of(Code::invalid_argument, [&] { complete_attributes(schema, several); }) ==
+        "test_with_amount: dim is [" + repeated("1.5,", 24) + " ... (floats), expected a value of type ints");
+  Attributes word;
+  word.set_value(attr::dim_ints, repeated("\u00e9", 80));
+  CHECK(message_of(Code::invalid_argument, [&] { complete_attributes(schema, word); }) ==
+        "test_with_amount: dim is " + repeated("\u00e9", 50) + " ... (string), expected a value of type ints");
 }
 
 TEST("a_schema_has_a_name_once") {
