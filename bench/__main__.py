@@ -42,6 +42,7 @@ _SHORT = {
     "gpu": ["--batch", "4", "--rounds", "3"],
     "gpu_memory": ["--rounds", "3"],
     "policies": ["--processes", "1", "--seconds", "5"],
+    "stacked_heads": ["mpt", "--layers", "2", "--seconds", "2"],
     "torch_accuracy": ["squeezenet1_0", "--image", "64"],
     "winograd": ["--seconds", "0.3"],
     "networks": ["resnet50", "mobilenet_v2", "--rounds", "11"],
