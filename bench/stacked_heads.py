@@ -14,6 +14,7 @@ from typing import Any
 
 import pylayout as pl
 
+from .text_models import first_result
 from .torchvision_models import import_torchvision
 from .turns import take_turns
 
@@ -61,19 +62,8 @@ def build(network: str, layers: int) -> Any:
     name, sizes = NETWORKS[network]
     sizes = {key: layers if value == 0 else value for key, value in sizes.items()}
     torch.manual_seed(1)
-    model = getattr(transformers, f"{name}Model")(
-        getattr(transformers, f"{name}Config")(vocab_size=WORDS, use_cache=False, **sizes)
-    )
-
-    class FirstResult(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, tokens: Any) -> Any:
-            return self.model(input_ids=tokens)[0]
-
-    return FirstResult().eval()
+    config = getattr(transformers, f"{name}Config")(vocab_size=WORDS, use_cache=False, **sizes)
+    return first_result(getattr(transformers, f"{name}Model")(config))
 
 
 def counts(plan: pl.Plan) -> str:

@@ -38,19 +38,28 @@ def build(network: str, layers: int | None = None, language: bool = False) -> An
     import torch
 
     import_torchvision()  # which transformers imports
+    torch.manual_seed(1)
+    keywords = {} if network == "bert" else {"use_cache": False}
+    return first_result(_model(network, layers, language), language, **keywords)
+
+
+def first_result(model: Any, language: bool = False, **keywords: Any) -> Any:
+    """A model of transformers in eval mode, as a module from tokens to its first result.
+
+    language: that is the loss of the tokens as their own labels. keywords: of its `forward`.
+    """
+    import torch
 
     class FirstResult(torch.nn.Module):
-        def __init__(self, model: Any) -> None:
+        def __init__(self) -> None:
             super().__init__()
             self.model = model
-            self.keywords = {} if network == "bert" else {"use_cache": False}
 
         def forward(self, tokens: Any) -> Any:
             labels = {"labels": tokens} if language else {}
-            return self.model(input_ids=tokens, **labels, **self.keywords)[0]
+            return self.model(input_ids=tokens, **labels, **keywords)[0]
 
-    torch.manual_seed(1)
-    return FirstResult(_model(network, layers, language)).eval()
+    return FirstResult().eval()
 
 
 def tokens_for(network: str, batch: int, tokens: int = TOKENS) -> Any:

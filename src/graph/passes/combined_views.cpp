@@ -90,12 +90,17 @@ Dims CombinedViews::shape() const {
   return shape;
 }
 
+bool CombinedViews::is_copied(int d) const {
+  const std::vector<int>& dim = dims_[size_t(d)];
+  for (size_t i = 1; i < dim.size(); ++i)
+    if (dim[i] != dim[i - 1] + 1) return true;
+  return false;
+}
+
 bool CombinedViews::is_copied() const {
-  return std::any_of(dims_.begin(), dims_.end(), [](const std::vector<int>& dim) {
-    for (size_t i = 1; i < dim.size(); ++i)
-      if (dim[i] != dim[i - 1] + 1) return true;
-    return false;
-  });
+  for (size_t d = 0; d < dims_.size(); ++d)
+    if (is_copied(int(d))) return true;
+  return false;
 }
 
 int64_t CombinedViews::span(int f) const {

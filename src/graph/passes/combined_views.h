@@ -30,7 +30,8 @@ class CombinedViews {
   // Whether factor f is the outermost of its source dimension; the elements that one step of it spans there.
   bool is_outermost(int f) const { return f == 0 || factors_[size_t(f) - 1].dim != factors_[size_t(f)].dim; }
   int64_t span(int f) const;
-  // Whether a dimension is made of factors that do not follow one another in the source, which no view can do.
+  // Whether dimension d, or any, is made of factors that do not follow one another in the source, which no view can do.
+  bool is_copied(int d) const;
   bool is_copied() const;
   // The same for a source in which one step `count` of factor f's steps are left.
   CombinedViews with_size(int f, int64_t count) const;

@@ -1,8 +1,6 @@
 // move_merges: dimensions that a copy merged into the first one, as the heads of several texts are for a product of
 // stacks of matrices, stay apart in ops that leave them apart; the merge moves behind.  Heads are then read where they
 // lie, and patterns of one text are those of several.
-#include <algorithm>
-
 #include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
 
@@ -11,21 +9,13 @@ namespace {
 
 constexpr int kMostViews = 3;  // of a merge, back from its end
 
-// Whether factors do not follow one another in the source, so that only a copy joins them.
-bool are_apart(const std::vector<int>& factors) {
-  for (size_t i = 1; i < factors.size(); ++i)
-    if (factors[i] != factors[i - 1] + 1) return true;
-  return false;
-}
-
 // The sizes that a copy merged into the first dimension; none if no copy did.
 std::vector<int64_t> merged_sizes(Rewriter& rewriter, ValueId id) {
   ValueId source;
   int length;
   const auto combined = CombinedViews::back_from(rewriter, id, kMostViews, source, length);
-  if (!combined || length == 0 || combined->dims().empty()) return {};
+  if (!combined || length == 0 || combined->dims().empty() || !combined->is_copied(0)) return {};
   const std::vector<int>& first = combined->dims()[0];
-  if (!are_apart(first)) return {};
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < first.size(); ++i) {
     if (i == 0 || first[i] != first[i - 1] + 1) sizes.push_back(1);

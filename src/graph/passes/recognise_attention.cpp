@@ -165,23 +165,21 @@ ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
 
 // Whether a condition holds of rows whose scores are all -infinity, in PyTorch's spelling: not any(not scores == that).
 bool tells_empty_rows(Rewriter& rewriter, ValueId condition, ValueId scores) {
-  const auto before = [&](int index, size_t input = 0) {
-    return index < 0 ? kNoValue : rewriter.input(rewriter.node(size_t(index)), input);
+  const auto before = [&](ValueId id, auto what) {  // what makes the value reads
+    const int index = id == kNoValue ? -1 : sole_maker(rewriter, id, what);
+    return index < 0 ? kNoValue : rewriter.input(rewriter.node(size_t(index)), 0);
   };
-  ValueId any = before(sole_maker(rewriter, condition, "logical_not"));
-  if (any == kNoValue) return false;
-  any = before(sole_maker(rewriter, any, is_cast));
-  const int counted = any == kNoValue ? -1 : sole_maker(rewriter, any, is_sum);
-  if (counted < 0) return false;
-  const Op sum = rewriter.op(size_t(counted));
+  const ValueId count = before(before(condition, "logical_not"), is_cast);
+  const ValueId equal = before(before(before(count, is_sum), is_cast), "logical_not");
+  if (equal == kNoValue) return false;
+  const Op sum = rewriter.op(size_t(rewriter.maker(count)));
   if (sum.attributes[attr::dim_ints] != std::vector<int64_t>{sum.in(0).rank() - 1} || !sum.attributes[attr::keepdim])
     return false;
-  const ValueId numbers = before(sole_maker(rewriter, before(counted), is_cast));
-  const ValueId equal = numbers == kNoValue ? numbers : before(sole_maker(rewriter, numbers, "logical_not"));
-  const int compared = equal == kNoValue ? -1 : sole_maker(rewriter, equal, is_equality);
+  const int compared = sole_maker(rewriter, equal, is_equality);
   if (compared < 0) return false;
+  const std::vector<ValueId> sides = rewriter.inputs(rewriter.node(size_t(compared)));
   for (size_t k = 0; k < 2; ++k)
-    if (before(compared, k) == scores && rewriter.number(before(compared, 1 - k)) == -kInfinity) return true;
+    if (sides[k] == scores && rewriter.number(sides[1 - k]) == -kInfinity) return true;
   return false;
 }
 
