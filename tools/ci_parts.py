@@ -237,7 +237,8 @@ PARTS = (
 
 
 def due(changed: list[str], day: int, asked: str = "") -> list[str]:
-    """Targets of the parts that `changed` names, and of the day's; where some are asked for, those and no others."""
+    """Targets of the parts that `changed` names, and of the day's; where some are asked for, those and no others. Each day
+    begins with another one, as the last ones may be left out for want of time."""
     targets = [part.target for part in PARTS]
     if asked:
         wanted = targets if asked == "all" else asked.split()
@@ -254,7 +255,8 @@ def due(changed: list[str], day: int, asked: str = "") -> list[str]:
             print(f"make {part.target}: left out, no program is named {' or '.join(missing)}", file=sys.stderr)
         else:
             found.append(part.target)
-    return found
+    first = day % len(found) if found else 0
+    return found[first:] + found[:first]
 
 
 def changed_since(base: str) -> list[str]:
