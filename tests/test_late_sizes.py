@@ -254,6 +254,16 @@ def test_an_attribute_that_makes_no_sense_for_a_size_names_its_node():
         plan.run(numpy.zeros((5, 1), "float32"))
 
 
+def test_another_rank_than_the_graph_was_made_with_names_its_node():
+    g = pl.Graph(sizes={"n": 1, "m": 4})
+    g.output(g.relu(g.op("squeeze", g.input("x", ("n", 1, "m")), name="flat")), "y")
+    plan = pl.compile(g, device="cpu", tune="off")
+    assert plan.run(numpy.ones((1, 1, 7), "float32"))[0].shape == (7,)
+    message = r'squeeze: its result has rank 2, expected 1.*\(node "flat"\); the graph was made where n = 1 and .*n = 2'
+    with pytest.raises(pl.ShapeError, match=message):
+        plan.run(numpy.ones((2, 1, 4), "float32"))
+
+
 def test_arithmetic_of_sizes_is_pythons():
     g = pl.Graph(sizes={"s": 7})
     x = g.input("x", ("s", 2))
@@ -346,7 +356,7 @@ FIXED = {
 # Where an op takes a size by itself and a plan of any size does not: op -> (why, the error, how many runs).
 REFUSED = {
     "split": ("a plan has as many results as were asked for", r"has \d results for these sizes, expected 3", 4),
-    "squeeze": ("a plan's results have the axes that were asked for", r"of rank \d is wanted", 6),
+    "squeeze": ("a plan's results have the axes that were asked for", r"its result has rank \d, expected \d", 6),
     "squeeze_excite": ("the mean over nothing", r"global_avg_pool: x.[hw] is 0, expected at least 1", 5),
     "squeeze_excite_backward": ("the mean over nothing", r"global_avg_pool: x.[hw] is 0, expected at least 1", 5),
 }

@@ -237,8 +237,8 @@ PARTS = (
 
 
 def due(changed: list[str], day: int, asked: str = "") -> list[str]:
-    """Targets of the parts that `changed` names, and of the day's; where some are asked for, those and no others. Each day
-    begins with another one, as the last ones may be left out for want of time."""
+    """Targets of the parts that `changed` names, and of the day's; where some are asked for, those and no others.
+    Each day begins with another one, as the last ones may be left out for want of time."""
     targets = [part.target for part in PARTS]
     if asked:
         wanted = targets if asked == "all" else asked.split()

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -33,6 +35,17 @@ void refuse_after_fork() {
     fail(Code::device,
          "this process was forked after its parent had run ops; the threads of OpenMP and OpenCL do not live on in a "
          "fork, expected a fork before the first op, or a new process (multiprocessing's \"spawn\")");
+}
+
+bool threads_sleep() {
+  static const bool sleep = [] {
+    const auto is = [](const char* name, const char* value) {
+      const char* set = std::getenv(name);
+      return set && strcasecmp(set, value) == 0;
+    };
+    return is("OMP_WAIT_POLICY", "passive") || is("GOMP_SPINCOUNT", "0");
+  }();
+  return sleep;
 }
 
 void use_threads(int threads) {

@@ -13,6 +13,10 @@ namespace pl {
 int available_processors();     // that this process may run on
 void use_threads(int threads);  // for parallel regions the calling thread starts from now on; cheap if unchanged
 
+// Whether idle threads of the pool sleep at once, as the environment asks (OMP_WAIT_POLICY=passive, GOMP_SPINCOUNT=0):
+// waking them costs tens of microseconds each time, so that other times hold then.
+bool threads_sleep();
+
 // Of every call from outside: gives the calling thread its own number of threads back at the end.  The pool is the
 // caller's, too: PyTorch's torch.set_num_threads(1) sets the same number, and its compiled code asks whether it changed.
 class CallersThreads {

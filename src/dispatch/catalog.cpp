@@ -66,8 +66,10 @@ std::string Catalog::environment(const Device& device, const std::string& provid
   std::string text = device.fingerprint() + "|" + provider;
   for (const auto& p : machine_.providers())
     if (p->name() == provider) text += "|" + p->version();
-  if (device.traits().threads)
+  if (device.traits().threads) {
     text += "|threads=" + std::to_string(threads ? threads : int(machine_.options().threads));
+    if (threads_sleep()) text += "|asleep";
+  }
   uint64_t seed = 1;
   for (char c : text) seed = hash_mix(seed, static_cast<unsigned char>(c));
   return hex(seed);

@@ -5,7 +5,8 @@
 // written by a single write() under a lock on the file.  A line whose checksum (64 bits over the rest) does not
 // match is skipped and counted, so a kill in the middle of a write or a damaged disk costs that record only; a
 // later record of the same key replaces an earlier one.  `environment` is a hash of device, driver, provider
-// version and thread count, so records of other circumstances are never used, only counted.
+// version, thread count and of whether idle threads sleep, so records of other circumstances are never used, only
+// counted.
 #pragma once
 
 #include <cstdint>

@@ -44,9 +44,9 @@ void naming_node(const std::string& name, Body&& body) {
   }
 }
 
-// Says of an error for which sizes it is, and for which there was none.
+// Says of an error for which sizes it is, and for which there was none: `done`, which was done then.
 template <class Body>
-void naming_sizes(const Graph& made_for, const Graph& bound, Body&& body) {
+void naming_sizes(const char* done, const Graph& made_for, const Graph& bound, Body&& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -58,7 +58,7 @@ void naming_sizes(const Graph& made_for, const Graph& bound, Body&& body) {
       now += concat(now.empty() ? "" : ", ", axis, " = ", sizes.at(axis));
     }
     if (now.empty()) throw;
-    fail(error.code(), error.what(), "; gradients were taken where ", before, " and cannot be where ", now,
+    fail(error.code(), error.what(), "; ", done, " where ", before, " and cannot be where ", now,
          ": expected other sizes, or a graph made for these");
   }
 }
@@ -343,7 +343,7 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     follow_rules(i);
     if (part != derived_.end() && part->first == i) {
-      naming_sizes(*this, result, [&] { derive_again(*part, result, places); });
+      naming_sizes("gradients were taken", *this, result, [&] { derive_again(*part, result, places); });
       i = part++->end - 1;
       continue;
     }
@@ -356,7 +356,15 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
     const std::vector<ValueId> outputs = result.add(*node.schema, node.attributes, inputs, node.name, late);
     require(outputs.size() == node.outputs.size(), Code::shape, node.schema->name, ": has ", outputs.size(),
             " results for these sizes, expected ", node.outputs.size(), " (node \"", node.name, "\")");
-    for (size_t k = 0; k < outputs.size(); ++k) places[size_t(node.outputs[k])] = outputs[k];
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      // What follows is written for one rank; squeeze leaves another one where a size is 1.
+      const int rank = result.value(outputs[k]).desc.rank(), before = value(node.outputs[k]).desc.rank();
+      naming_sizes("the graph was made", *this, result, [&] {
+        require(rank == before, Code::shape, node.schema->name, ": its result has rank ", rank, ", expected ", before,
+                ", whatever the sizes (node \"", node.name, "\")");
+      });
+      places[size_t(node.outputs[k])] = outputs[k];
+    }
   }
   follow_rules(nodes_.size());
   for (const GraphOutput& output : outputs_) result.output(place_of(output.value), output.name, output.layout);

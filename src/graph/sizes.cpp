@@ -90,7 +90,12 @@ void Plan::Sizes::settle_outputs() {
 
 void Plan::Sizes::settle_outputs(Graph& source) const {
   const std::vector<GraphOutput>& own = plan_.graph_.outputs();
-  for (size_t i = 0; i < own.size(); ++i) source.want_output(i, own[i].layout);
+  for (size_t i = 0; i < own.size(); ++i) {
+    std::optional<Layout> layout = own[i].layout;
+    // Squeeze leaves another rank where a size is 1.
+    if (layout) layout = layout->for_rank(source.value(source.outputs()[i].value).desc.rank());
+    source.want_output(i, layout);
+  }
 }
 
 void Plan::Sizes::add(Graph source) {

@@ -39,6 +39,22 @@ def test_diagonals(shape, k):
     assert (compiled(f"{shift} y = Trilu<upper = 0>(x, k)").run(x)[0] == numpy.tril(x, k)).all()
 
 
+def test_squeeze_without_axes_takes_those_that_are_1_at_each_size():
+    """Another rank is another graph: the importer makes one for each."""
+    plan = pl.compile(
+        onnx.parser.parse_model(
+            """<ir_version: 10, opset_import: ["" : 20]>
+            agraph (float[n, 1, m] x) => (float[] y) { s = Squeeze(x) y = Neg(s) }"""
+        ),
+        device="cpu",
+        tune="off",
+    )
+    for shape in [(2, 1, 3), (1, 1, 3), (4, 1, 1), (1, 1, 1), (7, 1, 5), (1, 1, 6), (3, 1, 0)]:
+        x = numpy.arange(numpy.prod(shape), dtype="float32").reshape(shape)
+        (y,) = plan.run(x)
+        assert y.shape == x.squeeze().shape and (y == -x.squeeze()).all()
+
+
 def ints(**values):
     """Constants of integers, as nodes."""
     texts = {name: str(value).replace("(", "[").replace(")", "]") for name, value in values.items()}
