@@ -33,6 +33,7 @@ const std::vector<Pass>& standard_passes() {
       passes::move_merges(),  // what follows then reads heads where they lie
       passes::recognise_attention(),
       passes::recognise_scan(),
+      passes::skip_repeats(),  // what is left of them, of which patterns tell heads and masks
       passes::fold_pad(),
       // Products and their neighbours.
       passes::move_views(),
@@ -67,6 +68,7 @@ const std::vector<Pass>& training_passes() {
       passes::recognise_rotary(),
       passes::move_merges(),
       passes::recognise_attention(),
+      passes::skip_repeats(),
       passes::fuse_parameters(),
       passes::fuse_squeeze_excite(true),
       passes::move_views(),

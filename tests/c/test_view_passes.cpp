@@ -179,6 +179,57 @@ TEST("recognise_attention") {
   kept({2, 3, 5, 6}, "transpose_b=true", "dim=2", false, "matmul softmax matmul");
   kept({2, 3, 5, 6}, "transpose_b=true", "dim=3", true, "matmul softmax matmul");
   kept({2, 3, 5, 6}, "transpose_b=true activation=relu", "dim=3", false, "matmul+relu softmax matmul");
+  // Heads whose columns come first, as those of convolutions in NCW (SqueezeBERT).
+  expect_pass(
+      pass, graph_of([&](GraphMaker& b) {
+        const ValueId scores = b.add("matmul", {b.input({2, 3, 4, 5}), b.input({2, 3, 4, 7})}, "transpose_a=true");
+        return b.add("matmul", {b.add("softmax", {scores}, "dim=3"), b.input({2, 3, 6, 7})}, "transpose_b=true");
+      }),
+      "permute permute permute scaled_dot_product_attention");
+}
+
+TEST("skip_repeats") {
+  const Pass pass = passes::skip_repeats();
+  const auto product = [&](const Dims& a, const Dims& b_shape, const char* to, const std::string& ops) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
+                  return b.add("matmul", {b.input(a), b.add("expand", {b.input(b_shape)}, to)});
+                }),
+                ops);
+  };
+  product({5, 2, 4}, {4, 6}, "shape=[5,4,6]", "matmul");
+  product({5, 2, 4}, {1, 4, 6}, "shape=[5,4,6]", "matmul");
+  product({3, 5, 2, 4}, {5, 4, 6}, "shape=[3,5,4,6]", "matmul");
+  product({2, 4}, {4, 6}, "shape=[5,4,6]", "expand matmul");        // nothing else has five of them
+  product({5, 2, 4}, {5, 1, 6}, "shape=[5,4,6]", "expand matmul");  // terms of the sums
+  product({5, 2, 4}, {5, 4, 1}, "shape=[5,4,6]", "expand matmul");  // columns
+  const auto sum = [&](const Dims& a, const Dims& b_shape, const char* to, const std::string& ops) {
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
+                  return b.add("sub", {b.add("expand", {b.input(b_shape)}, to), b.input(a)});
+                }),
+                ops);
+  };
+  sum({2, 3, 4}, {3, 1}, "shape=[2,3,4]", "sub");
+  sum({2, 3, 4}, {4}, "shape=[3,4]", "sub");
+  sum({3, 1}, {1, 4}, "shape=[3,4]", "sub");
+  sum({3, 1}, {3, 1}, "shape=[3,4]", "expand sub");
+  sum({4}, {1, 4}, "shape=[3,4]", "expand sub");
+  sum({4}, {4}, "shape=[1,4]", "expand sub");  // the result has two dimensions
+  // Of two that are repeated alike one stays so.
+  expect_pass(pass, graph_of([&](GraphMaker& b) {
+                const ValueId x = b.add("expand", {b.input({1, 4})}, "shape=[3,4]");
+                return b.add("mul", {x, b.add("expand", {b.input({1, 1})}, "shape=[3,4]")});
+              }),
+              "expand mul");
+  // The weights of a linear layer for rows in another order, as PyTorch writes it, are those of one product.  (Repeats
+  // of less than 64 KiB would be made once.)
+  const Graph graph = graph_of([](GraphMaker& b) {
+    const ValueId rows = b.add("permute", {b.input({2, 5, 64})}, "dims=[1,0,2]");
+    return b.add("matmul", {rows, b.add("expand", {b.constant({64, 72})}, "shape=[5,64,72]")});
+  });
+  Graph after = graph;
+  simplify(after, context());
+  CHECK(ops_of(after) == "linear permute");
+  compare(graph, after, 2e-5, "repeated weights");
 }
 
 TEST("merge_views") {
@@ -214,6 +265,9 @@ TEST("merge_views") {
   chain({1, 7, 3}, {{"permute", "dims=[1,0,2]"}, {"permute", "dims=[1,2,0]"}}, "permute");
   chain({7, 3}, {{"reshape", "shape=[7,1,3]"}, {"permute", "dims=[1,0,2]"}}, "reshape");
   chain({2, 6, 4}, {{"reshape", "shape=[2,3,2,4]"}, {"permute", "dims=[0,2,1,3]"}}, "reshape permute");  // no shorter
+  // Dimensions that were apart and are again are not joined on the way.
+  chain({2, 3, 5, 4}, {{"reshape", "shape=[6,5,4]"}, {"permute", "dims=[0,2,1]"}, {"reshape", "shape=[2,12,5]"}},
+        "permute reshape");
   // A factor broken up: 6 * 4 as 8 * 3.
   chain({6, 4}, {{"permute", "dims=[1,0]"}, {"reshape", "shape=[8,3]"}, {"permute", "dims=[1,0]"}},
         "permute reshape permute");
@@ -332,6 +386,20 @@ TEST("move_merges") {
       CHECK(found.find("matmul") == std::string::npos && found.find("softmax") == std::string::npos);
       compare(graph, after, 2e-5, "attention of stacks");
     }
+  // Heads that are parts of channels, columns first.
+  const Graph parts = graph_of([&](GraphMaker& b) {
+    const auto heads = [&](const char* shape) { return b.add("reshape", {b.input({2, 12, 5})}, shape); };
+    const ValueId scores = b.add("matmul", {heads("shape=[6,4,5]"), heads("shape=[6,4,5]")}, "transpose_a=true");
+    const ValueId weights = b.add("softmax", {b.add("reshape", {scores}, "shape=[2,3,5,5]")}, "dim=-1");
+    const ValueId y = b.add("matmul", {weights, heads("shape=[2,3,4,5]")}, "transpose_b=true");
+    return b.add("reshape", {b.add("permute", {b.add("reshape", {y}, "shape=[6,5,4]")}, "dims=[0,2,1]")},
+                 "shape=[2,12,5]");
+  });
+  Graph of_parts = parts;
+  simplify(of_parts, context());
+  CHECK(ops_of(of_parts) ==
+        "reshape reshape reshape permute permute permute scaled_dot_product_attention permute reshape");
+  compare(parts, of_parts, 2e-5, "attention of channels");
   // What mixes the first dimension, or has no more of them, stays; so does a merge that is no copy.
   expect_pass(pass, graph_of([&](GraphMaker& b) {
                 return b.add("conv1d", {stack(b, false), b.constant({7, 5, 1})});
@@ -398,6 +466,17 @@ TEST("move_views") {
        "reshape permute reshape scaled_dot_product_attention",
        "layer_norm linear+bias reshape permute linear+bias reshape permute linear+bias reshape permute "
        "scaled_dot_product_attention");
+  // A residual goes along that is the same view, and no other one.
+  const auto added = [&](bool viewed) {
+    return graph_of([=](GraphMaker& b) {
+      const auto turned = [&](ValueId id) { return b.add("permute", {id}, "dims=[1,0,2]"); };
+      const ValueId x = turned(b.add("relu", {b.input({2, 5, 6})}));
+      const ValueId z = viewed ? turned(b.add("tanh", {b.input({2, 5, 4})})) : b.input({5, 2, 4});
+      return b.add("linear", {x, b.constant({4, 6}), b.constant({4}), z}, "post_ops=add(residual)");
+    });
+  };
+  both(added(true), "relu tanh linear+bias+add(residual) permute", "relu tanh linear+bias+add(residual) permute");
+  both(added(false), "relu permute linear+bias+add(residual)", "relu permute linear+bias+add(residual)");
   // Products of turned matrices, and turned products, as gradients of parameters that are read turned.
   both(graph_of([](GraphMaker& b) {
          const ValueId x = b.add("permute", {b.input({7, 5})}, "dims=[1,0]");

@@ -140,17 +140,20 @@ std::optional<std::vector<CombinedViews::Step>> CombinedViews::steps() const {
     if (result != source_) add_reshape(result);
     return steps;
   }
-  // Factors that follow each other in both are one: block[f] is its number, in the order of the source.  Where the
-  // permute can have the last word, as a view, those of different dimensions of the result are not.
-  std::vector<int> place(factors_.size()), dim_of(factors_.size(), 0);
+  // Factors that follow each other in both are one: block[f] is its number, in the order of the source.  Those of
+  // different dimensions of the source and of the result are not, as joining them would be a copy in some layouts, and
+  // where the permute can have the last word, as a view, no others of different dimensions of the result are.
+  std::vector<int> place(factors_.size()), dim_of(factors_.size());
   for (size_t i = 0; i < order.size(); ++i) place[size_t(order[i])] = int(i);
-  if (!is_copied())
-    for (size_t d = 0; d < dims_.size(); ++d)
-      for (int f : dims_[d]) dim_of[size_t(f)] = int(d);
+  for (size_t d = 0; d < dims_.size(); ++d)
+    for (int f : dims_[d]) dim_of[size_t(f)] = int(d);
+  const bool copied = is_copied();
   std::vector<int> block(factors_.size(), 0);
   std::vector<int64_t> sizes;
   for (size_t f = 0; f < factors_.size(); ++f) {
-    const bool joined = f > 0 && place[f] == place[f - 1] + 1 && dim_of[f] == dim_of[f - 1];
+    const bool in_source = f > 0 && factors_[f].dim == factors_[f - 1].dim,
+               in_result = f > 0 && dim_of[f] == dim_of[f - 1];
+    const bool joined = f > 0 && place[f] == place[f - 1] + 1 && (in_result || (in_source && copied));
     if (!joined) sizes.push_back(1);
     block[f] = int(sizes.size()) - 1;
     sizes.back() *= factors_[f].size;

@@ -31,16 +31,25 @@ Dims apart(const Dims& shape, const std::vector<int64_t>& sizes) {
   return result;
 }
 
-// The sizes that a reshape merged into the first dimension; none if it did something else.
+// The sizes that a reshape merged into the first dimension; none if it did something else.  The last one may be a part
+// of the dimension that followed, as heads are of channels.
 std::vector<int64_t> reshaped_sizes(Rewriter& rewriter, ValueId id) {
   const Node* merge = made_by(rewriter, id, is_reshape);
   if (!merge) return {};
   const Dims &from = rewriter.shape(rewriter.input(*merge, 0)), &to = rewriter.shape(id);
   const int more = from.size() - to.size();
-  if (more < 1 || to.size() < 3) return {};
+  if (more < 0 || to.size() < 3) return {};
   std::vector<int64_t> sizes = from.vector();
   sizes.resize(size_t(more) + 1);
-  if (apart(to, sizes) != from) sizes.clear();
+  Dims whole = from;
+  if (more == 0) {
+    const int64_t part = to[0] / from[0];
+    if (part < 2) return {};
+    sizes.push_back(part);
+    whole = Dims{from[0], part, from[1] / part};
+    for (int d = 2; d < from.size(); ++d) whole.push_back(from[d]);
+  }
+  if (apart(to, sizes) != whole) sizes.clear();
   return sizes;
 }
 

@@ -121,14 +121,26 @@ void before_unary(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, schema, view, {y}, title + ".view");
 }
 
+// What becomes of a value by a reshape and a permutation, if that only undoes the views by which it is made.
+std::optional<ValueId> without_view(Rewriter& rewriter, size_t before, ValueId id, const Dims& shape,
+                                    const std::vector<int64_t>& dims) {
+  ValueId source;
+  int length;
+  auto combined = CombinedViews::back_from(rewriter, id, 3, source, length);
+  if (!combined || length == 0 || !combined->reshape(shape) || !combined->permute(dims)) return std::nullopt;
+  const auto steps = combined->steps();
+  if (!steps || std::any_of(steps->begin(), steps->end(), [](const auto& step) { return step.permutes; }))
+    return std::nullopt;
+  return insert_steps(rewriter, before, source, *steps);
+}
+
 // Rows in another order than those of the tensor they are views of: linear(view(x)) becomes view'(linear(view''(x))),
 // where view'' keeps the order of rows.  Not where that is a copy in any case (windows of an image), of longer rows or
-// by each of several products.
+// by each of several products.  What is added to the result is such a view as well, or there is nothing to gain.
 void behind_rows(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   if (!node.schema->by_rows) return;
   const bool normalises = normalises_rows(node);
-  if (reads_inputs(rewriter.post_ops(index))) return;
   if (normalises && rewriter.op(index).attributes[attr::normalized_shape].size() != 1) return;
   ValueId source;
   int length;
@@ -164,9 +176,22 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   if (!steps || !last.permute(places) || !last.reshape(rewriter.shape(node.outputs[0]))) return;
   const auto after = last.steps();
   if (!after) return;
+  // The operands of post-ops, without the view.
+  Dims parts;
+  for (int f : order) parts.push_back(combined->factors()[size_t(f)].size);
+  parts.push_back(columns(node.outputs[0]));
+  std::vector<int64_t> inverse(places.size());
+  for (size_t i = 0; i < places.size(); ++i) inverse[size_t(places[i])] = int64_t(i);
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  for (const PostOp& step : rewriter.post_ops(index)) {
+    if (!step.reads_input()) continue;
+    ValueId& operand = inputs[size_t(operand_of(*node.schema, step))];
+    const auto undone = without_view(rewriter, index, operand, parts, inverse);
+    if (!undone) return;
+    operand = *undone;
+  }
   const std::string schema = node.schema->name, title = node.name;
   const Attributes attributes = node.attributes;
-  std::vector<ValueId> inputs = rewriter.inputs(node);
   inputs[0] = insert_steps(rewriter, index, source, *steps);
   const ValueId y = rewriter.insert(index, schema, attributes, inputs, title);
   rewrite_as_steps(rewriter, index, y, *after);

@@ -42,6 +42,7 @@ Pass recognise_scan();
 Pass remove_identity();
 Pass scale_products(Device* device);  // null: for its name alone
 Pass scatter_rows();
+Pass skip_repeats();
 Pass split_linear();
 Pass unpack_weights(Device* device);  // null: for its name alone
 Pass unsigned_integers();

@@ -63,7 +63,7 @@ constexpr int kMostOpsBetweenProducts = 8;  // sums, choices and reshapes betwee
 
 struct Scores {
   ValueId q = kNoValue, k = kNoValue;
-  bool k_transposed = false;  // k is (..., e, s)
+  bool q_transposed = false, k_transposed = false;  // (..., e, l), (..., e, s)
   double scale = 1;
   std::optional<double> softcap;
   std::vector<ValueId> row_factors;  // that the scores are multiplied by, the same for all keys
@@ -99,7 +99,7 @@ std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
   const int index = rewriter.sole_maker(id);
   if (index < 0 || !is_bare(rewriter, size_t(index))) return std::nullopt;
   const Op op = rewriter.op(size_t(index));
-  if (op.attributes[attr::transpose_a]) return std::nullopt;
+  scores.q_transposed = op.attributes[attr::transpose_a];
   scores.k_transposed = !op.attributes[attr::transpose_b];
   const Node& node = rewriter.node(size_t(index));
   scores.q = without_factor(rewriter, rewriter.input(node, 0), scores.scale);
@@ -273,7 +273,7 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   if (!is_bare(rewriter, index)) return;
   const Node& node = rewriter.node(index);
   const Op product = rewriter.op(index);
-  if (product.attributes[attr::transpose_a] || product.attributes[attr::transpose_b]) return;
+  if (product.attributes[attr::transpose_a]) return;
   const ValueId weights = rewriter.input(node, 0);
   ValueId v = rewriter.input(node, 1);
   const auto [softmax, scores_tested] = weights_of(rewriter, before_view_of_heads(rewriter, weights));
@@ -334,8 +334,12 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
     keys = insert_steps(rewriter, index, shared_keys->source, shared_keys->steps);
     v = insert_steps(rewriter, index, shared_values->source, shared_values->steps);
   }
-  if (scores->k_transposed)
-    keys = rewriter.insert(index, "permute", swap_last(rewriter.shape(keys).size()), {keys}, "");
+  const auto turned = [&](ValueId id) {
+    return rewriter.insert(index, "permute", swap_last(rewriter.shape(id).size()), {id}, "");
+  };
+  if (scores->q_transposed) queries = turned(queries);
+  if (scores->k_transposed) keys = turned(keys);
+  if (product.attributes[attr::transpose_b]) v = turned(v);
   for (ValueId factor : scores->row_factors)
     queries = rewriter.insert(index, "mul", Attributes(), {queries, factor}, "");
   const auto seen = [&](ValueId id, const Dims& view) {

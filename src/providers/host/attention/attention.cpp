@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "providers/head_layouts.h"
 #include "providers/host/attention/score_rows.h"
-#include "providers/host/common/head_layouts.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/matrices.h"
@@ -267,28 +267,26 @@ AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs
 }
 
 void list_attention(const Op& op, CandidateList& out) {
-  const int rank = op.in(0).rank();
-  for (const Layout& from : head_layouts(rank))
-    for (const Layout& to : head_layouts(rank)) {
-      std::vector<TensorDesc> inputs;
-      for (int i = 0; i < 3; ++i) inputs.push_back(strided_view_as(op.in(i), from));
-      if (op.has(3)) inputs.push_back(dense_plain(op.in(3)));
-      for (size_t i = inputs.size(); i < op.inputs.size(); ++i) inputs.emplace_back();
-      const TensorDesc y = op.out().with_layout(to);
-      if (op.has_empty_tensor()) {
-        // No keys: nothing is seen.
-        add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [y] {
-          return [y](const KernelArguments& arguments) {
-            if (y.elements()) std::memset(output(arguments), 0, y.size_bytes());
-          };
-        });
-        continue;
-      }
-      AttentionBody body = attention_body(op, inputs, y);
-      const size_t bytes = size_t(body.slots * body.room().total) * sizeof(float);
-      add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [body = std::move(body)] { return body; });
-      out.candidates.back().workspace_bytes = bytes;
+  for (const auto& [from, to] : attention_layouts(op.in(0).shape)) {
+    std::vector<TensorDesc> inputs;
+    for (int i = 0; i < 3; ++i) inputs.push_back(strided_view_as(op.in(i), from));
+    if (op.has(3)) inputs.push_back(dense_plain(op.in(3)));
+    for (size_t i = inputs.size(); i < op.inputs.size(); ++i) inputs.emplace_back();
+    const TensorDesc y = op.out().with_layout(to);
+    if (op.has_empty_tensor()) {
+      // No keys: nothing is seen.
+      add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [y] {
+        return [y](const KernelArguments& arguments) {
+          if (y.elements()) std::memset(output(arguments), 0, y.size_bytes());
+        };
+      });
+      continue;
     }
+    AttentionBody body = attention_body(op, inputs, y);
+    const size_t bytes = size_t(body.slots * body.room().total) * sizeof(float);
+    add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [body = std::move(body)] { return body; });
+    out.candidates.back().workspace_bytes = bytes;
+  }
 }
 PL_HOST_KIND("attention", list_attention);
 

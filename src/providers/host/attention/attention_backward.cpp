@@ -6,8 +6,8 @@
 // added up afterwards; their number does not depend on the threads, so that sums have one order.
 #include <algorithm>
 
+#include "providers/head_layouts.h"
 #include "providers/host/attention/score_rows.h"
-#include "providers/host/common/head_layouts.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/matrices.h"
@@ -276,55 +276,54 @@ struct Body {
 
 void list(const Op& op, CandidateList& out) {
   const int rank = op.in(kQ).rank();
-  for (const Layout& layout : head_layouts(rank))
-    for (const Layout& of_grad : head_layouts(rank)) {
-      std::vector<TensorDesc> inputs, outputs;
-      for (int i : {kQ, kK, kV}) inputs.push_back(op.in(i).with_layout(layout));
-      inputs.push_back(op.in(kGrad).with_layout(of_grad));
-      if (op.inputs.size() > kMask) inputs.push_back(dense_plain(op.in(kMask)));
-      for (int i : {0, 1, 2}) outputs.push_back(op.out(i).with_layout(layout));
-      if (op.has_empty_tensor()) {
-        add_candidate(out, "attention_backward", Quality::fast, inputs, outputs, [outputs] {
-          return [outputs](const KernelArguments& arguments) {
-            for (int i = 0; i < 3; ++i)
-              if (outputs[size_t(i)].elements())
-                std::fill_n(static_cast<char*>(output(arguments, i)), outputs[size_t(i)].size_bytes(), '\0');
-          };
-        });
-        continue;
-      }
-      const TensorDesc &q = inputs[kQ], &k = inputs[kK], &v = inputs[kV];
-      Dims scores = q.shape;
-      scores[rank - 1] = k.shape[rank - 2];
-      const bool masked = op.has(kMask);
-      const TensorDesc mask = masked ? inputs[kMask] : TensorDesc::dense(DType::f32, Dims{});
-      const Body body{block_product(),
-                      q.dtype,
-                      q.shape[rank - 2],
-                      k.shape[rank - 2],
-                      q.shape[rank - 1],
-                      v.shape[rank - 1],
-                      Matrices(q, q.shape),
-                      Matrices(k, k.shape),
-                      Matrices(v, v.shape),
-                      Matrices(inputs[kGrad], inputs[kGrad].shape),
-                      Matrices(mask, scores),
-                      Matrices(outputs[0], q.shape),
-                      Matrices(outputs[1], k.shape),
-                      Matrices(outputs[2], v.shape),
-                      rank > 2 ? q.shape[rank - 3] / k.shape[rank - 3] : 1,
-                      masked,
-                      mask.dtype == DType::boolean,
-                      op.attributes[attr::is_causal],
-                      float(op.attributes[attr::scale]),
-                      op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
-                      float_loader(q.dtype),
-                      float_loader(mask.dtype),
-                      float_storer(q.dtype)};
-      const size_t bytes = size_t(body.floats()) * sizeof(float);
-      add_candidate(out, "attention_backward", Quality::fast, inputs, outputs, [body] { return body; });
-      out.candidates.back().workspace_bytes = bytes;
+  for (const auto& [layout, of_grad] : attention_layouts(op.in(kQ).shape)) {
+    std::vector<TensorDesc> inputs, outputs;
+    for (int i : {kQ, kK, kV}) inputs.push_back(op.in(i).with_layout(layout));
+    inputs.push_back(op.in(kGrad).with_layout(of_grad));
+    if (op.inputs.size() > kMask) inputs.push_back(dense_plain(op.in(kMask)));
+    for (int i : {0, 1, 2}) outputs.push_back(op.out(i).with_layout(layout));
+    if (op.has_empty_tensor()) {
+      add_candidate(out, "attention_backward", Quality::fast, inputs, outputs, [outputs] {
+        return [outputs](const KernelArguments& arguments) {
+          for (int i = 0; i < 3; ++i)
+            if (outputs[size_t(i)].elements())
+              std::fill_n(static_cast<char*>(output(arguments, i)), outputs[size_t(i)].size_bytes(), '\0');
+        };
+      });
+      continue;
     }
+    const TensorDesc &q = inputs[kQ], &k = inputs[kK], &v = inputs[kV];
+    Dims scores = q.shape;
+    scores[rank - 1] = k.shape[rank - 2];
+    const bool masked = op.has(kMask);
+    const TensorDesc mask = masked ? inputs[kMask] : TensorDesc::dense(DType::f32, Dims{});
+    const Body body{block_product(),
+                    q.dtype,
+                    q.shape[rank - 2],
+                    k.shape[rank - 2],
+                    q.shape[rank - 1],
+                    v.shape[rank - 1],
+                    Matrices(q, q.shape),
+                    Matrices(k, k.shape),
+                    Matrices(v, v.shape),
+                    Matrices(inputs[kGrad], inputs[kGrad].shape),
+                    Matrices(mask, scores),
+                    Matrices(outputs[0], q.shape),
+                    Matrices(outputs[1], k.shape),
+                    Matrices(outputs[2], v.shape),
+                    rank > 2 ? q.shape[rank - 3] / k.shape[rank - 3] : 1,
+                    masked,
+                    mask.dtype == DType::boolean,
+                    op.attributes[attr::is_causal],
+                    float(op.attributes[attr::scale]),
+                    op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
+                    float_loader(q.dtype),
+                    float_loader(mask.dtype),
+                    float_storer(q.dtype)};
+    const size_t bytes = size_t(body.floats()) * sizeof(float);
+    add_candidate(out, "attention_backward", Quality::fast, inputs, outputs, [body] { return body; });
+    out.candidates.back().workspace_bytes = bytes;
+  }
 }
 PL_HOST_KIND("attention_backward", list);
 

@@ -1,6 +1,6 @@
 // Kinds matmul and linear, as references: exact sums in double; matmul in f32 also by blocks that are copied first,
 // linear as a product of rows and packed weights, which are fetched while the ones before them are multiplied.
-#include "providers/host/common/head_layouts.h"
+#include "providers/head_layouts.h"
 #include "providers/host/common/matrices.h"
 #include "providers/host/common/reference.h"
 #include "providers/host/conv/conv_candidates.h"

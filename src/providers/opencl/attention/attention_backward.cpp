@@ -183,9 +183,8 @@ std::unique_ptr<Kernel> prepare_mma(OpenclDevice& device, const Op& op, const Ca
 
 // All tensors of heads in one layout; what is read may be parts of larger ones, as queries, keys and values of one
 // product are.
-Candidate base_candidate(const Op& op, const Gradients& sizes, bool swapped) {
+Candidate base_candidate(const Op& op, const Gradients& sizes, const Layout& layout) {
   Candidate base = make_candidate(op, "");
-  const Layout layout = heads_layout(op.in(kQ).rank(), swapped);
   for (size_t i = 0; i < 4; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
   if (op.has(kMask)) base.inputs[kMask] = op.in(kMask).with_layout(Layout::plain(op.in(kMask).rank()));
   for (size_t i = 0; i < 3; ++i) base.outputs[i] = op.out(int(i)).with_layout(layout);
@@ -197,9 +196,8 @@ void list(const Op& op, OpenclDevice& device, CandidateList& out) {
   // On GPUs a work-item a row, which reads all of a head for itself, loses to products with the scores as tensors,
   // which a plan takes where there is no kernel (expand_attention).
   if (device.capabilities().gpu) return list_attention_backward_mma(op, device, out);
-  for (const bool swapped : {false, true}) {
-    if (swapped && op.in(kQ).rank() < 3) continue;
-    Candidate candidate = base_candidate(op, Gradients(op, device), swapped);
+  for (const Layout& layout : heads_layouts(op)) {
+    Candidate candidate = base_candidate(op, Gradients(op, device), layout);
     candidate.implementation = "attention_backward_rows";
     candidate.efficiency = 0.02;
     candidate.prepare = [&device, op, candidate] { return prepare_rows(device, op, candidate); };
@@ -225,9 +223,8 @@ void list_attention_backward_mma(const Op& op, OpenclDevice& device, CandidateLi
   const ShapeClass shapes(sizes.dtype, kind, sizes.queries, sizes.keys, sizes.width);
   const auto choices = attention_backward_family().choices(
       device, shapes, starts, [&](const Point& p) { return sizes.suits(device, p); }, out.whole_space);
-  for (const bool swapped : {true, false}) {
-    if (swapped && op.in(kQ).rank() < 3) continue;
-    const Candidate base = base_candidate(op, sizes, swapped);
+  for (const Layout& layout : heads_layouts(op)) {
+    const Candidate base = base_candidate(op, sizes, layout);
     attention_backward_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
       // Nine products where the op's definition has five; the rest as of attention_mma.
       const auto used = [&](int64_t size, int tile) { return double(size) / double(rounded_up(size, tile)); };

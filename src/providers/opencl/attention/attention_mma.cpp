@@ -170,10 +170,7 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
   const ShapeClass shapes(attention.dtype, kind, attention.queries, attention.keys, attention.width);
   const auto choices = attention_mma_family().choices(
       device, shapes, starts, [&](const Point& p) { return attention.suits(device, p); }, out.whole_space);
-  const int rank = op.in(0).rank();
-  for (const bool swapped : {true, false}) {
-    if (swapped && rank < 3) continue;
-    const Layout layout = heads_layout(rank, swapped);
+  for (const Layout& layout : heads_layouts(op)) {
     Candidate base = make_candidate(op, "");
     for (size_t i = 0; i < 3; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
     if (op.has(3)) base.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));

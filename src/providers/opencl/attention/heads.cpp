@@ -1,14 +1,17 @@
 #include "providers/opencl/attention/heads.h"
 
-#include <utility>
+#include <algorithm>
+
+#include "providers/head_layouts.h"
 
 namespace pl::opencl {
 
-Layout heads_layout(int rank, bool swapped) {
-  std::string text;
-  for (int i = 0; i < rank; ++i) text += char('a' + i);
-  if (swapped) std::swap(text[size_t(rank) - 3], text[size_t(rank) - 2]);
-  return Layout::parse(text);
+std::vector<Layout> heads_layouts(const Op& op) {
+  std::vector<Layout> layouts;
+  for (const auto& [from, to] : attention_layouts(op.in(0).shape))
+    if (from == to) layouts.push_back(from);
+  std::stable_partition(layouts.begin(), layouts.end(), [](const Layout& layout) { return !layout.is_plain(); });
+  return layouts;
 }
 
 bool rows_aligned(const Addressing& rows, int64_t elements) {

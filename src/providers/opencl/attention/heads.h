@@ -5,9 +5,8 @@
 
 namespace pl::opencl {
 
-// A layout of the last two dimensions and the one before them, heads, in this order; `swapped`: as a projection of rows
-// gives them, (n, l, heads, e) in memory.
-Layout heads_layout(int rank, bool swapped);
+// In which queries, keys, values and results may lie, those that projections of rows give first.
+std::vector<Layout> heads_layouts(const Op& op);
 
 // A strided view in the layout as it lies, else dense in the layout: kernels go by strides and the offset.
 inline TensorDesc as_it_lies(const TensorDesc& desc, const Layout& layout) {
