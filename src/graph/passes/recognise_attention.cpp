@@ -48,13 +48,17 @@ ValueId without_factor(Rewriter& rewriter, ValueId id, double& scale) {
 }
 
 // The dimensions of a permute that swaps the last two.
-Attributes swap_last(int rank) {
+std::vector<int64_t> swapped_dims(int rank) {
   std::vector<int64_t> dims;
   for (int i = 0; i < rank; ++i) dims.push_back(i);
   std::swap(dims[size_t(rank) - 1], dims[size_t(rank) - 2]);
-  Attributes attributes;
-  attributes.set(attr::dims, dims);
-  return attributes;
+  return dims;
+}
+
+Attributes swap_last(int rank) { return Attributes{{attr::dims, swapped_dims(rank)}}; }
+bool swaps_last(const Op& permute) {
+  const int rank = permute.in(0).rank();
+  return rank >= 2 && permute.attributes[attr::dims] == swapped_dims(rank);
 }
 
 // Added to a score of f32, a number below this leaves nothing of it.
@@ -273,11 +277,25 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   if (!is_bare(rewriter, index)) return;
   const Node& node = rewriter.node(index);
   const Op product = rewriter.op(index);
-  if (product.attributes[attr::transpose_a]) return;
-  const ValueId weights = rewriter.input(node, 0);
-  ValueId v = rewriter.input(node, 1);
-  const auto [softmax, scores_tested] = weights_of(rewriter, before_view_of_heads(rewriter, weights));
-  if (softmax < 0) return;
+  // weights @ v, or the same turned: v^T @ weights^T, as images give it, (n, channels, pixels).
+  ValueId weights = rewriter.input(node, 0), v = rewriter.input(node, 1);
+  bool v_transposed = product.attributes[attr::transpose_b], y_transposed = false;
+  Weights found_weights = weights_of(rewriter, before_view_of_heads(rewriter, weights));
+  if (found_weights.softmax < 0) {
+    std::swap(weights, v);
+    bool turned = v_transposed;
+    if (const int turn = sole_maker(rewriter, weights, is_permute);
+        turn >= 0 && swaps_last(rewriter.op(size_t(turn)))) {
+      weights = rewriter.input(rewriter.node(size_t(turn)), 0);
+      turned = !turned;
+    }
+    if (!turned) return;
+    v_transposed = !product.attributes[attr::transpose_a];
+    y_transposed = true;
+    found_weights = weights_of(rewriter, before_view_of_heads(rewriter, weights));
+  }
+  const auto [softmax, scores_tested] = found_weights;
+  if (softmax < 0 || (!y_transposed && product.attributes[attr::transpose_a])) return;
   std::optional<Rewriter::UncountedUse> test;
   if (scores_tested) test.emplace(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0));
   const Op normalise = rewriter.op(size_t(softmax));
@@ -339,7 +357,7 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   };
   if (scores->q_transposed) queries = turned(queries);
   if (scores->k_transposed) keys = turned(keys);
-  if (product.attributes[attr::transpose_b]) v = turned(v);
+  if (v_transposed) v = turned(v);
   for (ValueId factor : scores->row_factors)
     queries = rewriter.insert(index, "mul", Attributes(), {queries, factor}, "");
   const auto seen = [&](ValueId id, const Dims& view) {
@@ -356,16 +374,20 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   if (masking.causal) attributes.set(attr::is_causal, true);
   if (grouped) attributes.set(attr::enable_gqa, true);
   if (scores->softcap) attributes.set(attr::softcap, *scores->softcap);
-  if (fine == used) {
-    rewriter.rewrite(index, "scaled_dot_product_attention", attributes, {queries, keys, v, mask});
-    return;
-  }
-  const std::vector<ValueId> parts = {seen(queries, fine), seen(keys, fine), seen(v, fine), mask};
+  std::vector<ValueId> inputs = {queries, keys, v, mask};
+  if (fine != used)
+    for (size_t i = 0; i < 3; ++i) inputs[i] = seen(inputs[i], fine);
+  if (fine == used && !y_transposed) return rewriter.rewrite(index, "scaled_dot_product_attention", attributes, inputs);
   const Dims result = rewriter.shape(node.outputs[0]);
-  const ValueId attended = rewriter.insert(index, "scaled_dot_product_attention", attributes, parts, node.name);
+  const std::string title = node.name;
+  ValueId y = rewriter.insert(index, "scaled_dot_product_attention", attributes, inputs, title);
+  if (y_transposed) {
+    if (fine != used) y = seen(y, used);
+    return rewriter.rewrite(index, "permute", swap_last(result.size()), {y}, title + ".view");
+  }
   Attributes reshape;
   reshape.set(attr::shape, result.vector());
-  rewriter.rewrite(index, "reshape", reshape, {attended});
+  rewriter.rewrite(index, "reshape", reshape, {y}, title + ".view");
 }
 
 // mul(permute(x), factor), an input of an attention, perhaps in another shape, becomes permute(mul(x, factor')): the
