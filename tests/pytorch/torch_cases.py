@@ -350,6 +350,12 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 8, 8, 3), IMAGE, [-1, -2, 1, 0]),
     ],
     "replication_pad3d_backward.default": [(r(2, 6, 7, 8), r(2, 3, 4, 5), [1, 2, 0, 3, 1, 2])],
+    "reflection_pad1d_backward.default": [(r(2, 3, 7), X, [1, 2])],
+    "reflection_pad2d_backward.default": [
+        (r(2, 8, 10, 8), IMAGE, [1, 1, 0, 3]),
+        (r(2, 8, 8, 3), IMAGE, [-1, -2, 1, 0]),
+    ],
+    "reflection_pad3d_backward.default": [(r(2, 6, 7, 8), r(2, 3, 4, 5), [1, 2, 0, 3, 1, 2])],
     "embedding.default": [(r(9, 4), i(9, 2, 3))],
     "index_select.default": [(X, 1, i(3, 5)), (X, 1, torch.tensor(2))],
     "gather.default": [(X, 2, i(4, 2, 3, 2)), (r(5), 0, torch.tensor(3))],

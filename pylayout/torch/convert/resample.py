@@ -269,17 +269,31 @@ def grid_sampler_backward(
     return dx if output_mask[0] else None, call.cast(dgrid, grid.dtype.name) if output_mask[1] else None
 
 
-def _edges_backward(call: Call, grad: Operand, x: Operand, padding: Sequence[int]) -> Operand:
-    """Of padding that repeats the edges: what came from a place is added up there, axis by axis."""
-    require(grad.size > 0, "no elements")
-    for axis in range(len(padding) // 2):
-        dim = x.ndim - 1 - axis
-        size, made = _known([x.shape[dim], grad.shape[dim]])
-        if padding[2 * axis] or padding[2 * axis + 1]:
-            index = np.clip(np.arange(made) - int(padding[2 * axis]), 0, size - 1).astype(np.int64)
-            grad = call.op("index_select_backward", grad, call.graph.constant(index), dim, size)
-    return grad
+def _pad_backward(source_of: Callable[[Any, int], Any]) -> Callable[..., Operand]:
+    """Of padding by elements of x, along an axis of `size` from source_of(places, size): what came from an element is
+    added up there, axis by axis."""
+
+    def convert(call: Call, grad: Operand, x: Operand, padding: Sequence[int]) -> Operand:
+        require(grad.size > 0, "no elements")
+        for axis in range(len(padding) // 2):
+            dim = x.ndim - 1 - axis
+            size, made = _known([x.shape[dim], grad.shape[dim]])
+            if padding[2 * axis] or padding[2 * axis + 1]:
+                index = source_of(np.arange(made) - int(padding[2 * axis]), size).astype(np.int64)
+                grad = call.op("index_select_backward", grad, call.graph.constant(index), dim, size)
+        return grad
+
+    return convert
+
+
+def _nearest(places: Any, size: int) -> Any:
+    return np.clip(places, 0, size - 1)
+
+
+def _mirrored(places: Any, size: int) -> Any:
+    return size - 1 - abs(size - 1 - abs(places))
 
 
 for _rank in (1, 2, 3):
-    converter(f"replication_pad{_rank}d_backward.default")(_edges_backward)
+    converter(f"replication_pad{_rank}d_backward.default")(_pad_backward(_nearest))
+    converter(f"reflection_pad{_rank}d_backward.default")(_pad_backward(_mirrored))

@@ -78,6 +78,15 @@ struct SlicesBody {
 
   // Rows `begin` to `end` of an outer part, columns `from` to `to`.
   void rows(const Slices& found, const T* grad, T* result, int64_t begin, int64_t end, int64_t from, int64_t to) const {
+    if (inner == 1) {
+      for (int64_t row = begin; row < end; ++row) {
+        float sum = 0;
+        for (int64_t i = found.first[size_t(row)]; i < found.first[size_t(row) + 1]; ++i)
+          sum += value_of(grad[found.slices[size_t(i)]]);
+        result[row] = from_value<T>(sum);
+      }
+      return;
+    }
     for (int64_t row = begin; row < end;) {
       const int64_t first = found.first[size_t(row)], last = found.first[size_t(row) + 1];
       if (first == last) {  // all rows up to the next that has slices are zero
@@ -148,11 +157,25 @@ struct SlicesBody {
 
 template <class T>
 void add_slices(const Op& op, CandidateList& out) {
-  const TensorDesc grad = dense_plain(op.in(0)), index = dense_plain(op.in(1)), result = dense_plain(op.out());
-  const int dim = int(op.attributes[attr::dim]);
-  SlicesBody<T> body{1, index.elements(), 1, result.shape[dim], integer_loader(index.dtype)};
-  for (int i = 0; i < result.rank(); ++i) (i < dim ? body.outer : body.inner) *= i == dim ? 1 : result.shape[i];
-  add_candidate(out, "gather_backward", Quality::fast, {grad, index}, {result}, [body] { return body; });
+  const TensorDesc index = dense_plain(op.in(1));
+  const int dim = int(op.attributes[attr::dim]), rank = op.out().rank();
+  // Where an index has one dimension, the gradient has those of the result, in any order.
+  std::vector<Layout> layouts{Layout::plain(rank)};
+  if (rank > 2 && index.rank() == 1) layouts.push_back(Layout::channels_last(rank));
+  for (const Layout& layout : layouts) {
+    const TensorDesc grad = op.in(0).with_layout(layout.for_rank(op.in(0).rank()));
+    const TensorDesc result = op.out().with_layout(layout);
+    SlicesBody<T> body{1, index.elements(), 1, result.shape[dim], integer_loader(index.dtype)};
+    bool inside = false;
+    for (int i = 0; i < rank; ++i) {
+      const int d = layout.order(i);
+      if (d == dim)
+        inside = true;
+      else
+        (inside ? body.inner : body.outer) *= result.shape[d];
+    }
+    add_candidate(out, "gather_backward", Quality::fast, {grad, index}, {result}, [body] { return body; });
+  }
 }
 
 void list_slices(const Op& op, CandidateList& out) {
