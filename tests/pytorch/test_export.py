@@ -239,6 +239,27 @@ def test_recurrent_layers_are_one_op_a_level(make, batch_first, untuned):
     assert plan.graph().count(f" = {cell}(") == model.layer.num_layers, plan.graph()
 
 
+def test_shapes_of_states_that_nothing_reads_may_be_wrong(untuned, monkeypatch):
+    """PyTorch 2.11 takes the states after an LSTM for tensors of four dimensions."""
+    from pylayout.torch import export
+
+    decomposed = export._decomposed
+
+    def with_wrong_states(program):
+        program = decomposed(program)
+        (layer,) = (node for node in program.graph.nodes if node.target is torch.ops.aten.lstm.input)
+        y, *states = layer.meta["val"]
+        layer.meta["val"] = (y, *(state.unsqueeze(1) for state in states))
+        return program
+
+    monkeypatch.setattr(export, "_decomposed", with_wrong_states)
+    model, x = Recurrent(nn.LSTM(4, 5, 2)).eval(), torch.randn(3, 7, 4)
+    with pytest.raises(pl.UnsupportedError, match=r"lstm.input \(made .*expected shape \(2, 1, 7, 5\)"):
+        pl.compile(model, (x,), device="cpu")
+    model.forward = lambda x: model.layer(x)[0]
+    close(pl.compile(model, (x,), device="cpu").run(x.numpy())[0], model(x))
+
+
 def test_recurrent_layers_that_the_library_has_not_are_written_out(untuned):
     for layer, x in ((nn.LSTM(4, 6, proj_size=3), torch.randn(3, 2, 4)), (nn.GRU(4, 5), torch.randn(3, 4))):
         model = Recurrent(layer).eval()
