@@ -96,8 +96,7 @@ class Call:
     def used(self, place: int) -> bool:
         """Whether that one of several results is read."""
         return any(
-            len(user.args) < 2 or not isinstance(user.args[1], int) or (user.args[1] == place and user.users)
-            for user in self.node.users
+            len(user.args) < 2 or user.args[1] == place or not isinstance(user.args[1], int) for user in self.node.users
         )
 
     def common_dtype(self) -> str:

@@ -177,7 +177,8 @@ class Translator:
                 continue
             pair = (2,) if is_complex(expected) else ()
             if not isinstance(made, Value) or made._shape != (*expected.shape, *pair):
-                if isinstance(made, Value) and several and not call.used(place):
+                readers = [user for user in call.node.users if user.args[1:2] == (place,) and user.users]
+                if isinstance(made, Value) and several and not readers:
                     continue  # PyTorch 2.11 takes an LSTM's states for (layers, 1, n, h)
                 raise UnsupportedError(f"made {made!r}, expected shape {tuple(expected.shape)}")
             if made.dtype != ("f32" if pair else dtype_name(expected.dtype)):
