@@ -12,6 +12,7 @@ from ..torch.backend import _dropout
 from ..torch.fast_paths import encoder_layer, multi_head_attention
 from ..torch.registry import converters
 from .counted import COUNTED
+from .recurrent import LAYERS
 from .shim import Shim
 
 __all__ = ["register_kernels"]
@@ -35,7 +36,7 @@ def register_kernels(shim: Shim) -> None:
     # Made of other ops in PyTorch.
     for name in ("aten::max_pool2d", "aten::max_pool3d"):
         shim.call("register", name.encode())
-    for name in ("max_pool_backward", "cross_entropy", "cross_entropy_backward"):
+    for name in ("max_pool_backward", "cross_entropy", "cross_entropy_backward", "recurrent", "recurrent_backward"):
         shim.call("register", f"pylayout::{name}".encode())
     _implement(
         "PrivateUse1",
@@ -52,6 +53,8 @@ def register_kernels(shim: Shim) -> None:
         },
     )
     _implement("PrivateUse1", COUNTED)
+    for key in ("PrivateUse1", "AutogradPrivateUse1"):
+        _implement(key, LAYERS)
 
 
 def _implement(key: str, functions: dict[str, Any]) -> None:

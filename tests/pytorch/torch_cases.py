@@ -419,6 +419,9 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "cummin.default": [],
     # Here PyTorch would trace their steps: test_export.py has them.
     **{f"{cell}.input": [] for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
+    # Whole layers on the device ocl: test_ocl_recurrent.py has them.
+    "pylayout.recurrent.default": [],
+    "pylayout.recurrent_backward.default": [],
     "histc.default": [
         (i(7, 90).float(), 7, 0, 6),
         (r(3, 50), 9, -1.5, 0.7),

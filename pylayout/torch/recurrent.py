@@ -1,0 +1,121 @@
+"""Recurrent layers of one level as one op, forward and backward, where PyTorch has a chain of ops for each step.
+
+PyTorch runs these ops where programs refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["OF_PYTORCH"]
+
+aten = torch.ops.aten
+OF_PYTORCH = {"lstm": aten.lstm.input, "gru": aten.gru.input, "tanh": aten.rnn_tanh.input, "relu": aten.rnn_relu.input}
+
+
+def _by_pytorch(
+    cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], both: bool, batch_first: bool
+) -> list[Tensor]:
+    biases = len(params) == (8 if both else 4)
+    given = list(states) if cell == "lstm" else states[0]
+    return list(OF_PYTORCH[cell].decompose(x, given, list(params), biases, 1, 0.0, False, both, batch_first))
+
+
+def _gradients_by_pytorch(
+    cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], grads: Sequence[Tensor], both: bool,
+    batch_first: bool, create_graph: bool,
+) -> list[Tensor]:  # fmt: skip
+    inputs = [x, *states, *params]
+    if not create_graph:
+        inputs = [each.detach().requires_grad_() for each in inputs]
+    else:
+        inputs = [each if each.requires_grad else each.detach().requires_grad_() for each in inputs]
+    at = 1 + len(states)
+    with torch.enable_grad():
+        made = _by_pytorch(cell, inputs[0], inputs[1:at], inputs[at:], both, batch_first)
+    found: tuple[Tensor, ...] = torch.autograd.grad(made, inputs, list(grads), create_graph=create_graph)
+    return list(found)
+
+
+@torch.library.custom_op("pylayout::recurrent", mutates_args=())
+def recurrent(
+    cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], both: bool, batch_first: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The results of all steps and the last states, in PyTorch's shapes; of one state the second is empty."""
+    y, h, *c = (each.clone() for each in _by_pytorch(cell, x, states, params, both, batch_first))
+    return y, h, c[0] if c else h[:0].clone()
+
+
+@recurrent.register_fake
+def _(
+    cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], both: bool, batch_first: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    h = states[0]
+    y = x.new_empty((*x.shape[:2], h.shape[2] * (2 if both else 1)))
+    return y, h.new_empty(h.shape), h.new_empty((h.shape[0] if len(states) > 1 else 0, *h.shape[1:]))
+
+
+@torch.library.custom_op("pylayout::recurrent_backward", mutates_args=())
+def recurrent_backward(
+    cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], y: Tensor, grads: Sequence[Tensor],
+    both: bool, batch_first: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of x, of the first states, and of the weights of x, of the state and the biases, those of both
+    directions, and of both biases, side by side. `grads`: of the results of all steps and of the last states. What
+    there is none of is empty."""
+    dx, *rest = _gradients_by_pytorch(cell, x, states, params, grads, both, batch_first, False)
+    dh, *dc = rest[: len(states)]
+    of_params = rest[len(states) :]
+    each = len(params) // (2 if both else 1)
+    dw, dr = (torch.stack(of_params[place::each]) for place in (0, 1))
+    db = (
+        torch.stack([given for at, given in enumerate(of_params) if at % each > 1]) if each == 4 else dw.new_empty(0, 1)
+    )
+    return dx.contiguous(), dh.contiguous(), dc[0].contiguous() if dc else dh[:0].clone(), dw, dr, db
+
+
+@recurrent_backward.register_fake
+def _(
+    cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], y: Tensor, grads: Sequence[Tensor],
+    both: bool, batch_first: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    h, (w, r, *biases) = states[0], params[: len(params) // (2 if both else 1)]
+    directions = 2 if both else 1
+    return (
+        x.new_empty(x.shape),
+        h.new_empty(h.shape),
+        h.new_empty((h.shape[0] if len(states) > 1 else 0, *h.shape[1:])),
+        w.new_empty((directions, *w.shape)),
+        r.new_empty((directions, *r.shape)),
+        w.new_empty((2 * directions, w.shape[0]) if biases else (0, 1)),
+    )
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    ctx.cell, x, states, params, ctx.both, ctx.batch_first = inputs
+    ctx.states = len(states)
+    ctx.save_for_backward(x, *states, *params, output[0])
+
+
+def _gradient(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+    x, *rest, y = ctx.saved_tensors
+    states, params = rest[: ctx.states], rest[ctx.states :]
+    grads = grads[: 1 + ctx.states]
+    if torch.is_grad_enabled():  # a gradient of the gradient is asked for
+        made = _gradients_by_pytorch(ctx.cell, x, states, params, grads, ctx.both, ctx.batch_first, True)
+        at = 1 + ctx.states
+        return None, made[0], made[1:at], made[at:], None, None
+    dx, *of_states, dw, dr, db = torch.ops.pylayout.recurrent_backward(
+        ctx.cell, x, states, params, y, grads, ctx.both, ctx.batch_first
+    )
+    of_params: list[Tensor] = []
+    for at in range(len(dw)):
+        of_params += [dw[at], dr[at], *db[2 * at : 2 * at + 2].unbind()]
+    return None, dx, of_states[: ctx.states], of_params, None, None
+
+
+recurrent.register_autograd(_gradient, setup_context=_keep)
