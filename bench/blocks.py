@@ -4,8 +4,8 @@
     python -m bench.blocks --training encoder reflected
     python -m bench.blocks --device opencl:0 --without skip_repeats
 
-A line for each block: times of both, PyTorch's over ours, and of plans attention ops and reorders. A step of training is a
-forward and a backward under torch.compile, on the CPU.
+A line for each block: times of both, PyTorch's over ours, and of plans attention ops and reorders. A step of training
+is a forward and a backward under torch.compile, on the CPU.
 """
 
 from __future__ import annotations
