@@ -35,7 +35,9 @@ def _gradients_by_pytorch(
     else:
         inputs = [each if each.requires_grad else each.detach().requires_grad_() for each in inputs]
     at = 1 + len(states)
-    with torch.enable_grad():
+    # The kernel of an op is below autograd, which is wanted here.
+    autograd = torch._C.DispatchKey.AutogradFunctionality
+    with torch._C._SetExcludeDispatchKeyGuard(autograd, False), torch.enable_grad():
         made = _by_pytorch(cell, inputs[0], inputs[1:at], inputs[at:], both, batch_first)
     found: tuple[Tensor, ...] = torch.autograd.grad(made, inputs, list(grads), create_graph=create_graph)
     return list(found)
@@ -46,7 +48,9 @@ def recurrent(
     cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], both: bool, batch_first: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The results of all steps and the last states, in PyTorch's shapes; of one state the second is empty."""
-    y, h, *c = (each.clone() for each in _by_pytorch(cell, x, states, params, both, batch_first))
+    plain = torch.contiguous_format
+    made = _by_pytorch(cell, x, states, params, both, batch_first)
+    y, h, *c = (each.clone(memory_format=plain) for each in made)
     return y, h, c[0] if c else h[:0].clone()
 
 

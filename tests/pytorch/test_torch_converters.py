@@ -14,6 +14,8 @@ import pylayout.torch  # noqa: E402
 from pylayout.torch.compiled import Compiled  # noqa: E402
 from pylayout.torch.registry import converters  # noqa: E402
 
+converters()  # defines pylayout's own ops
+
 
 def overload(name: str):
     if name.startswith("transformers."):

@@ -48,6 +48,30 @@ def _halves(*shape: int) -> torch.Tensor:
     return (i(7, *shape) - 3).bfloat16()
 
 
+_LEVELS = [
+    ("lstm", True, False, True), ("lstm", False, True, False), ("gru", True, True, True), ("gru", False, False, False),
+    ("tanh", True, False, False), ("relu", False, True, True),
+]  # fmt: skip
+
+
+def _level(cell: str, both: bool, batch_first: bool, bias: bool) -> tuple[Any, ...]:
+    """Of a recurrent layer: of both directions, of which dimensions, with biases."""
+    of = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(cell, torch.nn.RNN)
+    with torch.random.fork_rng():
+        torch.manual_seed(len(cell))
+        params = [each.detach() for each in of(5, 7, bidirectional=both, bias=bias).parameters()]
+        states = [torch.randn(1 + both, 4 if not batch_first else 3, 7) for _ in range(2 if cell == "lstm" else 1)]
+        return cell, torch.randn(3, 4, 5), states, params, both, batch_first
+
+
+def _level_backward(*how: Any) -> tuple[Any, ...]:
+    cell, x, states, params, both, batch_first = _level(*how)
+    run = getattr(torch._VF, cell if cell in ("lstm", "gru") else f"rnn_{cell}")
+    given = states if cell == "lstm" else states[0]
+    y, *_ = run(x, given, params, how[3], 1, 0.0, False, both, batch_first)
+    return cell, x, states, params, y, [y.cos(), *map(torch.sin, states)], both, batch_first
+
+
 X = r(2, 3, 4)
 _COUNTS = torch.tensor([0, 1, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 255, -1, -2, -64, -128])  # of shifts
 A, B = r(2, 5, 3), r(2, 4, 3)
@@ -419,9 +443,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "cummin.default": [],
     # Here PyTorch would trace their steps: test_export.py has them.
     **{f"{cell}.input": [] for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
-    # Whole layers on the device ocl: test_ocl_recurrent.py has them.
-    "pylayout.recurrent.default": [],
-    "pylayout.recurrent_backward.default": [],
+    "pylayout.recurrent.default": [_level(*how) for how in _LEVELS],
+    "pylayout.recurrent_backward.default": [_level_backward(*how) for how in _LEVELS],
     "histc.default": [
         (i(7, 90).float(), 7, 0, 6),
         (r(3, 50), 9, -1.5, 0.7),

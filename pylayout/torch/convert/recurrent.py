@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import recurrent as _ops  # noqa: F401  # defines pylayout::recurrent
 from ..call import Call, Operand, require
 from ..registry import converter
 
