@@ -57,20 +57,13 @@ std::vector<Pass> first_passes(Device* device) {
 
 const std::vector<Pass>& training_passes() {
   static const std::vector<Pass> list = {
-      passes::remove_identity(),
-      passes::fold_constants(),
-      passes::merge_equal(),
-      passes::merge_views(),
-      passes::nest_concats(),
-      passes::recognise_channel_shuffle(),
-      passes::recognise_activation(),
-      passes::recognise_norm(),
-      passes::recognise_rotary(),
-      passes::move_merges(),
-      passes::recognise_attention(),
-      passes::skip_repeats(),
-      passes::fuse_parameters(),
-      passes::fuse_squeeze_excite(true),
+      passes::remove_identity(),      passes::fold_constants(),
+      passes::merge_equal(),          passes::merge_views(),
+      passes::nest_concats(),         passes::recognise_channel_shuffle(),
+      passes::recognise_activation(), passes::recognise_norm(),
+      passes::recognise_rotary(),     passes::move_merges(),
+      passes::recognise_attention(),  passes::skip_repeats(),
+      passes::fuse_parameters(),      passes::fuse_squeeze_excite(true),
       passes::move_views(),
   };
   return list;
