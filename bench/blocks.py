@@ -4,8 +4,8 @@
     python -m bench.blocks --training encoder reflected
     python -m bench.blocks --device opencl:0 --without skip_repeats
 
-A line for each block: times of both, PyTorch's over ours, and of plans attention ops and reorders. A step of training
-is a forward and a backward under torch.compile, on the CPU.
+A line for each block: times of both, PyTorch's over ours, and of plans attention ops, products and reorders. A step of
+training is a forward and a backward under torch.compile, on the CPU.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import pylayout as pl
 
+from .stacked_heads import counts
 from .turns import take_turns
 
 N, WORDS, WIDTH, HEADS = 4, 64, 256, 4
@@ -122,14 +123,12 @@ def plans(module: Any, inputs: Sequence[Any], options: argparse.Namespace) -> tu
         module, tuple(inputs), device=options.device, seconds=options.seconds, without=options.without or []
     )
     given = [each.numpy() for each in inputs]
-    text = plan.explain()
-    counts = f"{text.count('(scaled_dot_product_attention):')} attention, {text.count('  reorder of')} reorders"
 
     def eager() -> None:
         with torch.no_grad():
             module(*inputs)
 
-    return {"ours": lambda: plan.run(*given), "eager": eager}, counts
+    return {"ours": lambda: plan.run(*given), "eager": eager}, counts(plan)
 
 
 def steps(module: Any, inputs: Sequence[Any]) -> tuple[dict[str, Any], str]:
@@ -166,10 +165,10 @@ def main(arguments: list[str] | None = None) -> None:
             parser.error(f"unknown block {name}, expected one of {', '.join(makers)}")
         torch.manual_seed(1)
         module, inputs = makers[name]()
-        runs, counts = steps(module, inputs) if options.training else plans(module, inputs, options)
+        runs, told = steps(module, inputs) if options.training else plans(module, inputs, options)
         ms = take_turns(runs, options.rounds)
         ratio = ms["eager"] / ms["ours"]
-        print(f"{name:19} {ms['ours']:8.3f} ms, eager {ms['eager']:8.3f} ms, {ratio:5.2f}; {counts}", flush=True)
+        print(f"{name:19} {ms['ours']:8.3f} ms, eager {ms['eager']:8.3f} ms, {ratio:5.2f}; {told}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..torch.recurrent import OF_PYTORCH
+from ..torch.registry import name_of
 from . import module
 
 __all__ = ["LAYERS"]
@@ -56,23 +57,13 @@ def _layers(
     return x, *[kept[0] if levels == 1 else torch.cat(kept) for kept in last]
 
 
-def _lstm(x: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], *how: Any) -> Any:
-    made = _layers("lstm", x, hx, params, *how)
-    return OF_PYTORCH["lstm"].decompose(x, hx, params, *how) if made is None else made
-
-
-def _of_one_state(cell: str) -> Any:
-    def layer(x: Tensor, hx: Tensor, params: Sequence[Tensor], *how: Any) -> Any:
-        made = _layers(cell, x, [hx], params, *how)
+def _layer(cell: str) -> Any:
+    def layer(x: Tensor, hx: Any, params: Sequence[Tensor], *how: Any) -> Any:
+        made = _layers(cell, x, hx if cell == "lstm" else [hx], params, *how)
         return OF_PYTORCH[cell].decompose(x, hx, params, *how) if made is None else made
 
     return layer
 
 
 # What runs in the place of PyTorch's layers, by the name of the op.
-LAYERS = {
-    "lstm.input": _lstm,
-    "gru.input": _of_one_state("gru"),
-    "rnn_tanh.input": _of_one_state("tanh"),
-    "rnn_relu.input": _of_one_state("relu"),
-}
+LAYERS = {name_of(op): _layer(cell) for cell, op in OF_PYTORCH.items()}

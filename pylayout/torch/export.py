@@ -19,6 +19,7 @@ from ..late import LateGraph
 from ..tensor import Tensor
 from .compositions import COMPOSED
 from .fold import folded
+from .recurrent import OF_PYTORCH
 from .registry import converters, name_of
 from .specialise import copied, present
 from .symbols import Evaluation, Symbols, expression_of, is_symbolic
@@ -143,9 +144,6 @@ class Exported:
         return torch.empty(tuple(shapes.get(str(node.target), example)), dtype=value.dtype, device="meta")
 
 
-_RECURRENT = tuple(getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
-
-
 def _is_layer(node: Node) -> bool:
     """Whether a recurrent layer is one that the library has."""
     x, _, params, has_biases, levels, dropout, train, both, _ = node.args
@@ -211,7 +209,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         from torch.export.passes import move_to_device_pass  # here: PyTorch 2.6 has not this one
 
         program = move_to_device_pass(program, "cpu")  # where plans take their constants from
-    for op in _RECURRENT:
+    for op in OF_PYTORCH.values():
         nodes = [node for node in program.graph.nodes if node.target is op]
         if all(map(_is_layer, nodes)):  # kept as it is: else PyTorch writes each step out
             table.pop(op, None)  # type: ignore[no-untyped-call]

@@ -29,11 +29,10 @@ def _gradients_by_pytorch(
     cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], grads: Sequence[Tensor], both: bool,
     batch_first: bool, create_graph: bool,
 ) -> list[Tensor]:  # fmt: skip
-    inputs = [x, *states, *params]
-    if not create_graph:
-        inputs = [each.detach().requires_grad_() for each in inputs]
-    else:
-        inputs = [each if each.requires_grad else each.detach().requires_grad_() for each in inputs]
+    inputs = [
+        each if create_graph and each.requires_grad else each.detach().requires_grad_()
+        for each in (x, *states, *params)
+    ]
     at = 1 + len(states)
     # The kernel of an op is below autograd, which is wanted here.
     autograd = torch._C.DispatchKey.AutogradFunctionality

@@ -21,17 +21,25 @@ inline std::vector<Layout> head_layouts(int rank) {
   return layouts;
 }
 
+// These and, of several n, l in front, (l, n, heads, e): words side by side, as PyTorch's MultiheadAttention has them.
+inline std::vector<Layout> head_layouts(const Dims& shape) {
+  std::vector<Layout> layouts = head_layouts(shape.size());
+  if (shape.size() == 4 && shape[0] > 1) layouts.push_back(Layout::parse("cabd"));
+  return layouts;
+}
+
 struct AttentionLayouts {
   Layout from, to;  // of what it reads, and of what it writes
 };
 
-// Each of these with each, and of several n, l in front, (l, n, heads, e): words side by side, as PyTorch's
-// MultiheadAttention has them.
+// Each of the first with each, and each of the others with itself.
 inline std::vector<AttentionLayouts> attention_layouts(const Dims& shape) {
+  const std::vector<Layout> layouts = head_layouts(shape);
+  const size_t first = head_layouts(shape.size()).size();
   std::vector<AttentionLayouts> pairs;
-  for (const Layout& from : head_layouts(shape.size()))
-    for (const Layout& to : head_layouts(shape.size())) pairs.push_back({from, to});
-  if (shape.size() == 4 && shape[0] > 1) pairs.push_back({Layout::parse("cabd"), Layout::parse("cabd")});
+  for (size_t i = 0; i < layouts.size(); ++i)
+    for (size_t j = 0; j < layouts.size(); ++j)
+      if (i == j || (i < first && j < first)) pairs.push_back({layouts[i], layouts[j]});
   return pairs;
 }
 

@@ -27,7 +27,6 @@ KINDS = {
     "tanh": nn.RNN,
     "relu": lambda *sizes, **how: nn.RNN(*sizes, nonlinearity="relu", **how),
 }
-COUNT = {"lstm": 2, "gru": 1, "tanh": 1, "relu": 1}  # of states
 
 
 def given_to(layer, dtype=torch.float32):

@@ -13,13 +13,12 @@ from ..registry import converter
 _ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
 
 
-def _gates(call: Call, cell: str, weight: Operand) -> Operand:
-    """Rows of a weight, or a bias, in the library's order."""
-    order = _ORDERS[cell]
+def _reordered(call: Call, value: Operand, order: Sequence[int], axis: int) -> Operand:
+    """Gates, which lie along the axis, in another order."""
     if len(order) == 1:
-        return weight
-    parts = call.op("split", weight, [weight.shape[0] // len(order)] * len(order), 0)
-    made: Operand = call.op("concat", [parts[gate] for gate in order], 0)
+        return value
+    parts = call.op("split", value, [value.shape[axis] // len(order)] * len(order), axis)
+    made: Operand = call.op("concat", [parts[gate] for gate in order], axis)
     return made
 
 
@@ -31,18 +30,17 @@ def _stacked(call: Call, each: Sequence[Operand]) -> Operand:
 class _Level:
     """The weights of a level in the library's order and shapes, and what its op is told."""
 
-    def __init__(
-        self, call: Call, cell: str, params: Sequence[Operand], has_biases: bool, both: bool, batch_first: bool
-    ) -> None:
+    def __init__(self, call: Call, cell: str, params: Sequence[Operand], both: bool, batch_first: bool) -> None:
         self.call, self.batch_first, self.directions = call, batch_first, 2 if both else 1
         self.cell = "rnn" if cell in ("tanh", "relu") else cell
-        each = 4 if has_biases else 2
-        own = [params[each * at : each * (at + 1)] for at in range(self.directions)]
-        self.w, self.r = (_stacked(call, [_gates(call, self.cell, given[place]) for given in own]) for place in (0, 1))
+        self.order = _ORDERS[self.cell]
+        each = len(params) // self.directions
+        gates = [_reordered(call, given, self.order, 0) for given in params]
+        self.w, self.r = (_stacked(call, gates[place::each]) for place in (0, 1))
         self.b = None
-        if has_biases:
-            biases = [[_gates(call, self.cell, given[place]) for place in (2, 3)] for given in own]
-            self.b = _stacked(call, [call.op("concat", pair, 0) for pair in biases])
+        if each == 4:
+            pairs = zip(gates[2::each], gates[3::each], strict=True)
+            self.b = _stacked(call, [call.op("concat", [*pair], 0) for pair in pairs])
         self.how: dict[str, Any] = {"direction": "bidirectional" if both else "forward", "batch_first": batch_first}
         if cell == "gru":
             self.how["linear_before_reset"] = True
@@ -71,7 +69,7 @@ def _layers(
     require(x.ndim == 3 and len(params) == levels * directions * each, "projections, or no batch")
     last: list[list[Operand]] = [[] for _ in states]
     for at in range(0, levels * directions, directions):
-        level = _Level(call, cell, params[each * at : each * (at + directions)], has_biases, both, batch_first)
+        level = _Level(call, cell, params[each * at : each * (at + directions)], both, batch_first)
         begin = [call.op("slice", state, [at], [at + directions], [0]) for state in states]
         x, after = level.run(x, begin)
         for kept, state in zip(last, after, strict=True):
@@ -79,14 +77,18 @@ def _layers(
     return x, *[kept[0] if levels == 1 else call.op("concat", kept, 0) for kept in last]
 
 
+def _nothing_of(call: Call, value: Operand) -> Operand:
+    made: Operand = call.op("slice", value, [0], [0], [0])
+    return made
+
+
 @converter("pylayout.recurrent.default")
 def recurrent(
     call: Call, cell: str, x: Operand, states: Sequence[Operand], params: Sequence[Operand], both: bool,
     batch_first: bool,
 ) -> list[Operand]:  # fmt: skip
-    biases = len(params) == (8 if both else 4)
-    y, h, *c = _layers(call, cell, x, states, params, biases, 1, both, batch_first)
-    return [y, h, c[0] if c else call.op("slice", h, [0], [0], [0])]
+    y, (h, *c) = _Level(call, cell, params, both, batch_first).run(x, states)
+    return [y, h, c[0] if c else _nothing_of(call, h)]
 
 
 @converter("pylayout.recurrent_backward.default")
@@ -94,13 +96,11 @@ def recurrent_backward(
     call: Call, cell: str, x: Operand, states: Sequence[Operand], params: Sequence[Operand], y: Operand,
     grads: Sequence[Operand], both: bool, batch_first: bool,
 ) -> list[Operand]:  # fmt: skip
-    biases = len(params) == (8 if both else 4)
-    level = _Level(call, cell, params, biases, both, batch_first)
-    directions = level.directions
+    level = _Level(call, cell, params, both, batch_first)
 
     def steps(value: Operand) -> Operand:
         """Results of all steps as the library has them."""
-        parted = call.op("reshape", value, [*x.shape[:2], directions, -1])
+        parted = call.op("reshape", value, [*x.shape[:2], level.directions, -1])
         made: Operand = parted if batch_first else call.op("transpose", parted, 1, 2)
         return made
 
@@ -109,28 +109,18 @@ def recurrent_backward(
     if cell == "lstm":
         given.append(None)  # peepholes
     dx, dw, dr, db, *of_states = call.op(f"{level.cell}_backward", *given, *after, **level.how)
-
-    def gates(value: Operand) -> Operand:
-        """Rows, which are the second dimension, in PyTorch's order of gates."""
-        order = _ORDERS[level.cell]
-        if len(order) == 1:
-            return value
-        parts = call.op("split", value, [value.shape[1] // len(order)] * len(order), 1)
-        made: Operand = call.op("concat", [parts[order.index(gate)] for gate in range(len(order))], 1)
-        return made
-
-    of_w, of_r = (gates(value) for value in (dw, dr))
+    dh, *dc = (level.turned(state) for state in of_states[: len(states)])
+    back = [level.order.index(gate) for gate in range(len(level.order))]
     size = dw.shape[1]
-    nothing = [0], [0], [0]
     return [
         dx,
-        level.turned(of_states[0]),
-        level.turned(of_states[1]) if cell == "lstm" else call.op("slice", level.turned(of_states[0]), *nothing),
-        of_w,
-        of_r,
-        gates(call.op("reshape", db, [2 * directions, size]))
-        if biases
-        else call.op("slice", call.op("reshape", dw, [-1, 1]), *nothing),
+        dh,
+        dc[0] if dc else _nothing_of(call, dh),
+        _reordered(call, dw, back, 1),
+        _reordered(call, dr, back, 1),
+        _nothing_of(call, call.op("reshape", dw, [-1, 1]))
+        if level.b is None
+        else _reordered(call, call.op("reshape", db, [2 * level.directions, size]), back, 1),
     ]
 
 

@@ -81,8 +81,7 @@ RotaryBody rotary_body(const std::vector<TensorDesc>& inputs, const TensorDesc& 
 
 // Layouts whose columns lie side by side.
 void list_rotary_embedding(const Op& op, CandidateList& out) {
-  for (const auto& [layout, to] : attention_layouts(op.in(0).shape)) {
-    if (to != layout) continue;
+  for (const Layout& layout : head_layouts(op.in(0).shape)) {
     const std::vector<TensorDesc> inputs{strided_view_as(op.in(0), layout), dense_plain(op.in(1)),
                                          dense_plain(op.in(2))};
     const TensorDesc y = op.out().with_layout(layout);

@@ -7,9 +7,7 @@
 namespace pl::opencl {
 
 std::vector<Layout> heads_layouts(const Op& op) {
-  std::vector<Layout> layouts;
-  for (const auto& [from, to] : attention_layouts(op.in(0).shape))
-    if (from == to) layouts.push_back(from);
+  std::vector<Layout> layouts = head_layouts(op.in(0).shape);
   std::stable_partition(layouts.begin(), layouts.end(), [](const Layout& layout) { return !layout.is_plain(); });
   return layouts;
 }
