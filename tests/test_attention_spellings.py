@@ -239,7 +239,28 @@ def guarded_by_scores(dim: int = -1, lowest: float = -math.inf, instead: float =
     return h.finish(h.g.where(empty, zeros, h.g.softmax(scores, -1)))
 
 
-def stacked_heads(bias: bool) -> pl.Graph:
+SEED = np.array([5, 2**40], np.int64)
+
+
+def dropped() -> pl.Graph:
+    h = Heads()
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    weights = guarded(h.g, h.g.add(h.scores(), chosen(h.g, mask, -math.inf)))
+    return h.finish(h.g.random_dropout(weights, SEED, 0.3))
+
+
+def dropped_and_turned(first: bool) -> pl.Graph:
+    """v^T @ weights^T, whose weights are dropped before they are turned, or after."""
+    h = Heads()
+    weights = h.g.softmax(h.scores(), -1)
+    weights = h.g.random_dropout(weights, SEED, 0.3) if first else weights
+    turned = h.g.permute(weights, (0, 1, 3, 2))
+    turned = turned if first else h.g.random_dropout(turned, SEED, 0.3)
+    h.g.output(h.g.matmul(h.g.permute(h.v, (0, 1, 3, 2)), turned), "y")
+    return h.g
+
+
+def stacked_heads(bias: bool, drops: bool = False) -> pl.Graph:
     """Products of (n * heads, length, width), with a bias by text and head, as in BLOOM and MPT."""
     h = Heads()
     q, k, v = (h.g.reshape(x, (N * HEADS, LENGTH, WIDTH)) for x in (h.q, h.k, h.v))
@@ -249,6 +270,7 @@ def stacked_heads(bias: bool) -> pl.Graph:
     scores = h.g.reshape(scores, (N, HEADS, LENGTH, KEYS))
     mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
     weights = h.g.softmax(h.g.where(mask, scores, number(LOWEST)), -1)
+    weights = h.g.random_dropout(weights, SEED, 0.3) if drops else weights
     y = h.g.matmul(h.g.reshape(weights, (N * HEADS, LENGTH, KEYS)), v)
     y = h.g.permute(h.g.reshape(y, (N, HEADS, LENGTH, WIDTH)), (0, 2, 1, 3))
     h.g.output(h.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
@@ -262,6 +284,9 @@ FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     "guarded by scores": (guarded_by_scores, {}, True),
     "heads of texts in a stack": (lambda: stacked_heads(False), {}, True),
     "heads of texts in a stack, with a bias": (lambda: stacked_heads(True), {}, True),
+    "heads of texts in a stack, with dropout": (lambda: stacked_heads(True, True), {"dropout_p": 0.3}, True),
+    "dropout": (dropped, {"dropout_p": 0.3}, True),
+    "dropout, turned": (lambda: dropped_and_turned(True), {"dropout_p": 0.3}, False),
     "mask of the lowest number": (mask_of_the_lowest_number, {}, True),
     "scores or -inf": (lambda: filled_scores(-math.inf, False), {}, True),
     "-inf or scores": (lambda: filled_scores(-math.inf, True), {}, True),
@@ -318,9 +343,9 @@ def test_attention_is_found(spelling: str, rng: np.random.Generator) -> None:
     assert names(simple)[SDPA] == 1
     assert not {"softmax", "matmul", "isnan", "expand"} & set(names(simple))
     (node,) = (node for node in simple.describe()["nodes"] if node["op"] == SDPA)
-    for name in ("is_causal", "enable_gqa", "softcap"):
+    for name in ("is_causal", "enable_gqa", "softcap", "dropout_p"):
         wanted = attributes.get(name)
-        assert node["attributes"].get(name) in ((wanted,) if wanted else (None, False)), name
+        assert node["attributes"].get(name) in ((wanted,) if wanted else (None, False, 0.0)), name
     assert (len(node["inputs"]) > 3 and node["inputs"][3] is not None) == masked
     agrees(graph, rng)
 
@@ -417,9 +442,9 @@ def heads_repeated_in_turn() -> pl.Graph:
 
 
 def test_near_misses(rng: np.random.Generator) -> None:
-    for make in (softmax_over_queries, another_guard, hidden_by_little, two_limits, factors_by_key, weights_that_leave):
+    for make in (lambda: dropped_and_turned(False), softmax_over_queries, another_guard, hidden_by_little, two_limits, factors_by_key, weights_that_leave):
         graph = make()
-        assert names(graph.simplify())[SDPA] == 0, make.__name__
+        assert names(graph.simplify())[SDPA] == 0, make
         agrees(graph, rng)
     for changed in ({"dim": -2}, {"lowest": LOWEST}, {"instead": 0.5}, {"fed": False}):
         assert names(guarded_by_scores(**changed).simplify())[SDPA] == 0, changed  # type: ignore[arg-type]

@@ -8,6 +8,8 @@
 //   dq[h, i, e] = sum over j of d[i, j] * k[h, j, e],   dk[h, j, e] = sum over i of d[i, j] * q[h, i, e],
 //   dv[h, j, c] = sum over i of p[i, j] * grad[h, i, c]
 //
+// With dropout (attention/dropout.clh) g and, in dv, p are multiplied by its factors.
+//
 // PART names what a launch computes of these: 0 top, 1 / total and mean, three of four numbers for each query in
 // `stats`, as in attention_backward_rows.cl; 1 dq; 2 dk and dv. Scores are computed anew by each (T. Dao,
 // FlashAttention-2, arXiv 2307.08691), and no two work-groups add to the same sum, so that results are the same bits in
@@ -64,6 +66,7 @@
 #define PAIRS 0  // 1: even columns of the gradients lie at even places
 #endif
 #include "attention/backward.clh"
+#include "attention/dropout.clh"
 #include "attention/heads.clh"
 #ifndef Q_DTYPE  // on its own: f32, plain matrices
 #define Q_DTYPE MATRIX_DTYPE
@@ -159,11 +162,12 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                             TENSOR_IN(MASK, mask),
 #endif
 #if PART == 0
-                            __global float4* restrict stats,
+                            DROPOUT_INPUT __global float4* restrict stats,
 #elif PART == 1
-                            __global const float4* restrict stats, TENSOR_OUT(DQ, dq),
+                            DROPOUT_INPUT __global const float4* restrict stats, TENSOR_OUT(DQ, dq),
 #else
-                            __global const float4* restrict stats, TENSOR_OUT(DK, dk), TENSOR_OUT(DV, dv),
+                            DROPOUT_INPUT __global const float4* restrict stats, TENSOR_OUT(DK, dk),
+                            TENSOR_OUT(DV, dv),
 #endif
                             const float scale, const float factor) {
     __local uint4 tiles[LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
@@ -199,6 +203,9 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
 #if PART == 2
     float sum_v[MMA_ROWS * V_BLOCKS][4];
     ALL_SUMS(i, n, V_BLOCKS, e) sum_v[i * V_BLOCKS + n][e] = 0.0f;
+#endif
+#ifdef DROPOUT_HIGHEST
+    const ulong2 dropout = DROPOUT_SEED;
 #endif
     uint terms_w[HELD_STEPS(W_STEPS)][4], terms_v[HELD_STEPS(V_STEPS)][4];
 
@@ -288,6 +295,25 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                           W_STEPS, W_PITCH);
             pl_add_scores(AT_SLOT(all_tiles, ROWS_BY_VALUES), terms_v, AT_SLOT(all_tiles, COLUMNS_BY_VALUES(stage)), g,
                           MMA_COLUMNS, V_STEPS, V_PITCH);
+#ifdef DROPOUT_HIGHEST
+#if PART == 2
+            ulong kept = 0;  // bit (i * MMA_COLUMNS + j) * 4 + e
+            ALL_SUMS(i, j, MMA_COLUMNS, e) {
+                const float by =
+                    pl_kept(dropout, WEIGHT_NUMBER(q_head, column0 + MMA_COLUMN(j, e), first + MMA_ROW(i, e)));
+                g[i][j][e] *= by;
+                if (by != 0.0f) kept |= (ulong)1 << ((i * MMA_COLUMNS + j) * 4 + e);
+            }
+#else
+            ALL_ROWS(i, h)
+                _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j) {
+                    const float2 by = pl_kept_pair(
+                        dropout, WEIGHT_NUMBER(q_head, first + MMA_ROW(i, 2 * h), column0 + MMA_COLUMN(j, 0)));
+                    g[i][j][2 * h] *= by.s0;
+                    g[i][j][2 * h + 1] *= by.s1;
+                }
+#endif
+#endif
 #ifdef SOFTCAP
             float slope[MMA_ROWS][MMA_COLUMNS][4];
             ALL_SUMS(i, j, MMA_COLUMNS, e) {
@@ -355,6 +381,10 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                         g[i][j][2 * h + e] = weight * (g[i][j][2 * h + e] - of_query.s2);
                     }
                 }
+#ifdef DROPOUT_HIGHEST
+            ALL_SUMS(i, j, MMA_COLUMNS, e)
+                s[i][j][e] *= kept >> ((i * MMA_COLUMNS + j) * 4 + e) & 1 ? DROPOUT_SCALE : 0.0f;
+#endif
             pl_add_weighted(tiles, all_tiles, COLUMNS_BY_VALUES(stage), P_AT, s, sum_v, MMA_COLUMNS, V_BLOCKS, V_PITCH);
 #endif
 #ifdef SOFTCAP

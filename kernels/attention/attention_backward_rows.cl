@@ -8,6 +8,8 @@
 //   dq[h, i, e] = sum over j of d[i, j] * k[h, j, e],   dk[h, j, e] = sum over i of d[i, j] * q[h, i, e],
 //   dv[h, j, c] = sum over i of p[i, j] * grad[h, i, c]
 //
+// With dropout (attention/dropout.clh) g and, in dv, p are multiplied by its factors.
+//
 // With GROUP, k and v have one head for GROUP of q: h there is h / GROUP.  With SOFTCAP, the scaled product x is
 // SOFTCAP * tanh(x / SOFTCAP) before the mask.
 // Tensors: Q, K, V, GRAD, DQ, DK and DV as rows (common/rows.clh, the last dimension last: index 6 counts queries or
@@ -19,6 +21,7 @@
 // row of dq.  attention_backward_columns: one row of dk and of dv.  Each keeps PIECE sums at a time and computes the
 // scores of its row anew for each piece.
 #include "attention/backward.clh"
+#include "attention/dropout.clh"
 #include "common/rows.clh"
 
 #ifndef PIECE
@@ -109,6 +112,13 @@ static inline float pl_dot(__global const STORAGE_T(Q)* a, __global const STORAG
         }                                                                                    \
     }
 
+// What a weight is multiplied by in dropout.
+#ifdef DROPOUT_HIGHEST
+#define KEPT(head, query, key) pl_kept(DROPOUT_SEED, WEIGHT_NUMBER(head, query, key))
+#else
+#define KEPT(head, query, key) 1.0f
+#endif
+
 // The head of number `head`, of `count` heads of index 5 in each of those before.
 #define HEAD_INDICES(head, count)                                                                                    \
     const idx_t i5 = (head) % (count), rest5 = (head) / (count), i4 = rest5 % K_DIM(4), rest4 = rest5 / K_DIM(4),     \
@@ -123,11 +133,11 @@ static inline float pl_dot(__global const STORAGE_T(Q)* a, __global const STORAG
     const idx_t v_at = V_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
 
 __kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
-                                       MASK_ARGUMENT __global float4* restrict stats, const float scale,
+                                       MASK_ARGUMENT DROPOUT_INPUT __global float4* restrict stats, const float scale,
                                        const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
-    const idx_t head = row / Q_DIM(6), query = row % Q_DIM(6), keys = K_DIM(6);
+    const idx_t head = row / Q_DIM(6), query = row % Q_DIM(6), queries = Q_DIM(6), keys = K_DIM(6);
     HEAD_INDICES(head, Q_DIM(5))
     QUERY_ROWS(i5)
     KEY_ROWS(i5 / SHARED_BY)
@@ -135,7 +145,8 @@ __kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_
     for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
         SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
         if (score == -INFINITY) continue;
-        const float grad_of = DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
+        const float grad_of =
+            DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES) * KEPT(head, query, key);
         if (score > top) {
             const float less = exp(top - score);
             total *= less;
@@ -151,11 +162,11 @@ __kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_
 }
 
 __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
-                                      MASK_ARGUMENT __global const float4* restrict stats, TENSOR_OUT(DQ, dq),
+                                      MASK_ARGUMENT DROPOUT_INPUT __global const float4* restrict stats, TENSOR_OUT(DQ, dq),
                                       const float scale, const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
-    const idx_t head = row / Q_DIM(6), query = row % Q_DIM(6), keys = K_DIM(6);
+    const idx_t head = row / Q_DIM(6), query = row % Q_DIM(6), queries = Q_DIM(6), keys = K_DIM(6);
     HEAD_INDICES(head, Q_DIM(5))
     QUERY_ROWS(i5)
     KEY_ROWS(i5 / SHARED_BY)
@@ -167,7 +178,8 @@ __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_I
             SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
             const float weight = exp(BELOW(score, of_query.s0)) * of_query.s1;
             const float grad_of =
-                DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
+                DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES) *
+                KEPT(head, query, key);
             const float of_score = weight * (grad_of - of_query.s2) * slope;
             __global const STORAGE_T(Q)* k_row = k + (k_at + key * K_STRIDE(6));
             for (int e = 0; e < PIECE / 16; ++e)
@@ -178,11 +190,11 @@ __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_I
 }
 
 __kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
-                                         MASK_ARGUMENT __global const float4* restrict stats, TENSOR_OUT(DK, dk),
+                                         MASK_ARGUMENT DROPOUT_INPUT __global const float4* restrict stats, TENSOR_OUT(DK, dk),
                                          TENSOR_OUT(DV, dv), const float scale, const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
-    const idx_t head = row / K_DIM(6), key = row % K_DIM(6), queries = Q_DIM(6);
+    const idx_t head = row / K_DIM(6), key = row % K_DIM(6), queries = Q_DIM(6), keys = K_DIM(6);
     HEAD_INDICES(head, K_DIM(5))
     KEY_ROWS(i5)
     for (int first = 0; first < (WIDTH > VALUES ? WIDTH : VALUES); first += PIECE) {
@@ -194,15 +206,16 @@ __kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSO
                 SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
                 const float4 of_query = stats[(head * SHARED_BY + one) * queries + query];
                 const float weight = exp(BELOW(score, of_query.s0)) * of_query.s1;
+                const float kept = KEPT(head * SHARED_BY + one, query, key);
                 const float grad_of =
-                    DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
+                    DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES) * kept;
                 const float of_score = weight * (grad_of - of_query.s2) * slope;
                 __global const STORAGE_T(Q)* q_row = q + (q_at + query * Q_STRIDE(6));
                 __global const STORAGE_T(Q)* grad_row = grad + (grad_at + query * GRAD_STRIDE(6));
                 for (int e = 0; e < PIECE / 16; ++e) {
                     const int column = first + e * 16;
                     if (column < WIDTH) of_key[e] += of_score * pl_columns(q_row, column, WIDTH);
-                    if (column < VALUES) of_value[e] += weight * pl_columns(grad_row, column, VALUES);
+                    if (column < VALUES) of_value[e] += weight * kept * pl_columns(grad_row, column, VALUES);
                 }
             }
         }

@@ -3,6 +3,8 @@
 //   dst[h, i, c] = sum over j of p[j] * v[h, j, c] / sum over j of p[j],   p[j] = exp(s[j] - max over j of s[j]),
 //   s[j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
 //
+// With dropout (attention/dropout.clh) p[j] in the first sum is multiplied by its factor.
+//
 // Tensors: Q, K, V and DST of MATRIX_DTYPE as rows (common/rows.clh: eight dimensions, index 6 counts queries or keys,
 // 7 their columns, which lie side by side; those before name the head), any strides: rows of heads that lie between
 // those of others are read where they are.  MASK alike, with strides of 0 where it is repeated.  WIDTH: columns of Q
@@ -57,6 +59,7 @@
 #ifndef PAIRS
 #define PAIRS 0  // 1: DST's even columns lie at even places
 #endif
+#include "attention/dropout.clh"
 #include "attention/heads.clh"
 #ifndef Q_DTYPE  // on its own: f32, plain matrices
 #define Q_DTYPE MATRIX_DTYPE
@@ -126,6 +129,9 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
 #ifdef MASK_DTYPE
                      __global const STORAGE_T(MASK)* mask, const tensor_arg mask_arg, const idx_t mask_at,
 #endif
+#ifdef DROPOUT_HIGHEST
+                     const ulong2 dropout, const idx_t head,
+#endif
                      const idx_t q_at, const idx_t k_at, const idx_t first, const idx_t queries, const idx_t key0,
                      const idx_t keys, const float scale, __local uint4* tiles, const tiles_place all_tiles,
                      const int stage, uint (*terms)[4], __local float* shared,
@@ -194,6 +200,15 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
         _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n)
             _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) sum[i][n][e] *= less;
     }
+#ifdef DROPOUT_HIGHEST
+    ALL_ROWS(i, h)
+        for (int j = 0; j < columns; ++j) {
+            const float2 kept =
+                pl_kept_pair(dropout, WEIGHT_NUMBER(head, first + MMA_ROW(i, 2 * h), key0 + MMA_COLUMN(j, 0)));
+            s[i][j][2 * h] *= kept.s0;
+            s[i][j][2 * h + 1] *= kept.s1;
+        }
+#endif
     pl_add_weighted(tiles, all_tiles, V_AT(stage), P_AT, s, sum[0], columns, V_BLOCKS, V_PITCH);
 }
 #ifdef MASK_DTYPE
@@ -201,9 +216,14 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
 #else
 #define MASK_ARGUMENTS
 #endif
-#define STEP(columns)                                                                                                 \
-    pl_step(q, q_arg, k, k_arg, MASK_ARGUMENTS q_at, k_at, first, queries, key0, keys, scale, tiles, all_tiles, stage, \
-            terms[0], shared, top, total, sum, columns)
+#ifdef DROPOUT_HIGHEST
+#define DROPOUT_ARGUMENTS DROPOUT_SEED, head,
+#else
+#define DROPOUT_ARGUMENTS
+#endif
+#define STEP(columns)                                                                                               \
+    pl_step(q, q_arg, k, k_arg, MASK_ARGUMENTS DROPOUT_ARGUMENTS q_at, k_at, first, queries, key0, keys, scale,     \
+            tiles, all_tiles, stage, terms[0], shared, top, total, sum, columns)
 
 #if PAIRS
 #define store_pair_f32(at, a, b) (*(__global float2*)(at) = (float2)(a, b))
@@ -221,7 +241,7 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #ifdef MASK_DTYPE
                    TENSOR_IN(MASK, mask),
 #endif
-                   TENSOR_OUT(DST, dst), const float scale) {
+                   DROPOUT_INPUT TENSOR_OUT(DST, dst), const float scale) {
     __local uint4 tiles[LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0);
     const idx_t queries = DST_DIM(6), keys = K_DIM(6), tiles_m = (queries + TILE_M - 1) / TILE_M;
@@ -332,9 +352,12 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
                 float score =
                     scale * product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
                 score = WITH_MASK(CAPPED(score), query, key);
-                if (score != -INFINITY)
-                    again = fma(pl_power_of_2(score - top[i][h]),
-                                LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);
+                if (score == -INFINITY) continue;
+                float weight = pl_power_of_2(score - top[i][h]);
+#ifdef DROPOUT_HIGHEST
+                weight *= pl_kept(DROPOUT_SEED, WEIGHT_NUMBER(head, query, key));
+#endif
+                again = fma(weight, LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);
             }
             STORE(DST, dst, row + column, all == 0.0f ? 0.0f : again * part);
         }

@@ -3,12 +3,15 @@
 //   dst[h, i, c] = sum over j of p[j] * v[h, j, c] / sum over j of p[j],   p[j] = exp(s[j] - max over j of s[j]),
 //   s[j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
 //
+// With dropout (attention/dropout.clh) p[j] in the first sum is multiplied by its factor.
+//
 // With GROUP, k and v have one head for GROUP of q: h there is h / GROUP.  With SOFTCAP, the scaled product x is
 // SOFTCAP * tanh(x / SOFTCAP) before the mask.
 // Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), MASK
 // alike with strides of 0 where it is repeated.  KEYS is the number of keys, WIDTH that of q's columns.
 // One work-item computes one row of dst, padding (as zero) included, VALUES columns of it at a time: for each piece it
 // goes through the keys once, and scales what it has down whenever a larger score appears.
+#include "attention/dropout.clh"
 #include "common/rows.clh"
 
 #ifndef VALUES
@@ -39,7 +42,7 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #ifdef MASK_DTYPE
                              TENSOR_IN(MASK, mask),
 #endif
-                             TENSOR_OUT(DST, dst), const float scale, const idx_t rows) {
+                             DROPOUT_INPUT TENSOR_OUT(DST, dst), const float scale, const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
     ROW_DECLARE(i)
@@ -47,6 +50,12 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     int inside = 1;
     for (int d = 0; d < 7; ++d) inside &= i[d] < ROW_DIM_OF(DST, d);
     const idx_t head = i[5], query = i[6], columns = DST_DIM(7), padded = DST_PADDED(7);
+#ifdef DROPOUT_HIGHEST
+    const ulong2 dropout = DROPOUT_SEED;
+    ulong number = 0;  // of the query's first weight
+    for (int d = 0; d < 7; ++d) number = number * (ulong)ROW_DIM_OF(DST, d) + (ulong)i[d];
+    number *= KEYS;
+#endif
     const idx_t keys = !inside ? 0 : CAUSAL && query + 1 < KEYS ? query + 1 : KEYS;
     for (idx_t first = 0; first < padded; first += VALUES) {
         float sums[VALUES];
@@ -84,8 +93,11 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
                 total *= correction;
                 largest = score;
             }
-            const float weight = exp(score - largest);
+            float weight = exp(score - largest);
             total += weight;
+#ifdef DROPOUT_HIGHEST
+            weight *= pl_kept(dropout, number + (ulong)j);
+#endif
             i[5] = head / GROUP;
             i[6] = j;
             for (int c = 0; c < VALUES; ++c) {

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_backward
+from ..torch.dropout import native_dropout
 from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
-from ..torch.backend import _dropout
 from ..torch.fast_paths import encoder_layer, multi_head_attention
 from ..torch.registry import converters
 from .counted import COUNTED
@@ -41,7 +41,7 @@ def register_kernels(shim: Shim) -> None:
     _implement(
         "PrivateUse1",
         {
-            "native_dropout": _dropout,
+            "native_dropout": native_dropout,
             "arange.start_out": _arange,
             "linspace.out": _linspace,
             "eye.m_out": _eye,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DeviceError, UnsupportedError
 
-__all__ = ["MAKER", "STARTER", "Shim", "ints", "longs", "shim", "state"]
+__all__ = ["MAKER", "STARTER", "Shim", "ints", "longs", "shim", "state", "take_counters"]
 
 STARTER = ctypes.CFUNCTYPE(None, ctypes.c_int)
 MAKER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p)
@@ -27,6 +27,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ocl_current_device": (_int, []),
     "ocl_set_device": (_int, [_int]),
     "ocl_synchronize": (_int, [_int]),
+    "ocl_take_counters": (_int, [_int, ctypes.c_int64, _longs]),
     "ocl_current_stream": (_int, [_int, _longs]),
     "ocl_set_stream": (_int, [_int, ctypes.c_int64]),
     "ocl_set_maker": (None, [MAKER]),
@@ -77,6 +78,14 @@ def ints(values: Sequence[int]) -> Any:
 
 def longs(values: Sequence[int]) -> Any:
     return (ctypes.c_int64 * max(1, len(values)))(*values)
+
+
+def take_counters(device: Any, counters: int) -> tuple[int, int]:
+    """Of the default generator of a device: its key, and the first of so many counters that nobody else uses."""
+    index = device.index if device.index is not None else shim().current_device()
+    seed = longs((0, 0))
+    shim().call("take_counters", index, counters, seed)
+    return seed[0], seed[1]
 
 
 class _State:

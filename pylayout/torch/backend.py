@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
-from . import losses, resizes
+from . import dropout, losses, resizes
 from .compiled import Compiled
 from .compositions import COMPOSED
 from .gradients import KEPT, replace_gradients
@@ -39,11 +39,15 @@ def _traced_for(of_pytorch: Callable[..., Any], own: Callable[..., Any]) -> Call
 
 # Functions that dynamo leaves whole, and what is traced in their places.
 TRACED = {of: _traced_for(of, own) for of, own in {**losses.TRACED, **resizes.TRACED}.items()}
+DROPPING = {of: _traced_for(of, own) for of, own in dropout.TRACED.items()}
 
 
-@lru_cache(maxsize=1)
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """How PyTorch's ops are written as fewer: as core ATen, but for those that have a converter or draw numbers."""
+@lru_cache(maxsize=2)
+def decompositions(fallback_random: bool = True) -> dict[Any, Callable[..., Any]]:
+    """How PyTorch's ops are written as fewer: as core ATen, but for those that have a converter or draw numbers.
+
+    fallback_random: dropout draws the numbers that it draws in eager mode, on the CPU one after another.
+    """
     # Written otherwise, an op would draw other numbers from the generator than it does in eager mode.
     keeping = {name for name, found in converters().items() if found.keeps}
     found = {
@@ -51,7 +55,9 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for op, function in _core_aten_decompositions_post_autograd().items()
         if name_of(op) not in keeping and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
-    found[torch.ops.aten.native_dropout.default] = _dropout
+    found[torch.ops.aten.native_dropout.default] = (
+        dropout.native_dropout if fallback_random else dropout.own_dropout
+    )
     found[torch.ops.aten.multilabel_margin_loss_forward.default] = _multilabel_margin_loss
     found.update(COMPOSED)
     return found
@@ -75,26 +81,6 @@ def _multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: in
     return reduced, wanted.to(x.dtype).reshape(target.shape)
 
 
-def _dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Dropout as eager mode computes it, from the same random numbers.
-
-    The mask is drawn apart from x, so that it is drawn before a plan and does not divide it.
-    """
-    if train is False or x.numel() == 0:
-        return x.clone(), torch.ones_like(x, dtype=torch.bool)
-    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
-    if x.device.type == "ocl":  # numbers are drawn in the order of dimensions, for what is dropped
-        blank = torch.empty(x.shape, dtype=torch.bool, device=x.device)
-        mask = torch.ops.aten.bernoulli.p(blank, p).logical_not()
-        return x * mask * scale, mask
-    # Numbers are drawn in the order of memory, that of a tensor made like x.
-    strides = torch.empty_like(x, dtype=torch.bool).stride()
-    order = sorted(range(x.ndim), key=lambda dim: -strides[dim])
-    blank = torch.empty([x.shape[dim] for dim in order], dtype=torch.bool, device=x.device)
-    mask = torch.ops.aten.bernoulli.p(blank, 1.0 - p).permute([order.index(dim) for dim in range(x.ndim)])
-    return x * mask * scale, mask
-
-
 def _static_inputs() -> list[int]:
     """Which inputs of the graph being compiled are parameters and buffers of modules."""
     context = TracingContext.try_get()
@@ -108,16 +94,20 @@ def backend(
     """Compile what PyTorch traced: `torch.compile(model, backend="pylayout", options={"threads": 2})`.
 
     options: device ("cpu", or "ocl:0": inputs and outputs are moved), math, threads, seconds and deterministic, as of
-    `pylayout.compile`. mode is one of inductor's: it changes nothing here.
+    `pylayout.compile`, and fallback_random (as of inductor: all dropout draws eager mode's numbers). mode is one of
+    inductor's: it changes nothing here.
     """
     wanted = compile_options(options)
+    fallback_random = bool(wanted.pop("fallback_random", False))
+    traced = TRACED if fallback_random else {**TRACED, **DROPPING}
     for node in module.graph.nodes:
-        if node.op == "call_function" and node.target in TRACED:
-            node.target = TRACED[node.target]
+        if node.op == "call_function" and node.target in traced:
+            node.target = traced[node.target]
     module.recompile()
 
     def inference(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
         replace_gradients(graph.graph)
+        dropout.join_seeds(graph.graph)
         graph.recompile()
         return Compiled(graph, "inference", wanted, _static_inputs(), weights=True)
 
@@ -131,7 +121,9 @@ def backend(
         fw_compiler=forward,
         bw_compiler=backward,
         inference_compiler=inference,
-        decompositions={op: function for op, function in decompositions().items() if op not in KEPT},
+        decompositions={
+            op: function for op, function in decompositions(fallback_random).items() if op not in KEPT
+        },
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )

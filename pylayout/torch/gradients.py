@@ -169,6 +169,7 @@ KEPT = (
     aten.native_group_norm_backward.default,
     aten.slice_backward.default,
     aten.select_backward.default,
+    aten.native_dropout_backward.default,
 )
 
 
@@ -219,6 +220,15 @@ def _group_norm(node: Node) -> Gradient | None:
     grad, x, mean, _, weight, _, _, _, groups, *_ = node.args
     norm = _result_of(mean, aten.native_group_norm.default, 1)
     return None if norm is None else (own.group_norm_backward.default, (grad, x, weight, groups, norm.args[-1]))
+
+
+def _dropout(node: Node) -> Gradient | None:
+    grad, mask, _ = node.args
+    drawn = unaliased(mask)
+    if not isinstance(drawn, Node) or drawn.target is not own.dropout_mask.default:
+        return None
+    seed, _, p = drawn.args
+    return own.dropout.default, (grad, seed, p)
 
 
 def _hardtanh(node: Node) -> Gradient | None:
@@ -311,6 +321,7 @@ _REPLACED: dict[Any, Callable[[Node], Gradient | None]] = {
     aten.max_pool2d_with_indices_backward.default: lambda node: _max_pool(node, 2),
     aten.max_pool3d_with_indices_backward.default: lambda node: _max_pool(node, 3),
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _attention,
+    aten.native_dropout_backward.default: _dropout,
     aten.hardtanh_backward.default: _hardtanh,
     aten.native_layer_norm_backward.default: _layer_norm,
     aten.native_group_norm_backward.default: _group_norm,

@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.node import map_arg
 
 from .bundle import bundle_up
+from .dropout import join_seeds
 from .fold import known
 from .gradients import ALIASES, replace_gradients
 from .partition import base_of, is_view, view_again, writes
@@ -124,8 +125,9 @@ def draw_again(state: torch.Tensor, op: Any, *arguments: Any, **keywords: Any) -
 
 
 def _device_of(arguments: Any, keywords: Any) -> torch.device:
-    tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
-    return torch.device(keywords.get("device") or tensors[0].device)
+    given = [keywords.get("device"), *arguments]
+    devices = (each.device if isinstance(each, torch.Tensor) else each for each in given)
+    return next(torch.device(each) for each in devices if isinstance(each, (torch.device, str)))
 
 
 def _describe_drawing(forward: GraphModule, backward: GraphModule) -> None:
@@ -159,6 +161,7 @@ def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphM
     """Cut a joint graph so that backward keeps what plans can give it."""
     fuse_squeeze_excite(module.graph)
     replace_gradients(module.graph)
+    join_seeds(module.graph)
     _see_again(module.graph, keywords["num_fwd_outputs"])
     module.graph.eliminate_dead_code()
     module.recompile()

@@ -10,7 +10,7 @@ from ..errors import InvalidArgumentError
 
 __all__ = ["compile_options"]
 
-NAMES = ("device", "math", "threads", "seconds", "deterministic")
+NAMES = ("device", "math", "threads", "seconds", "deterministic", "fallback_random")
 
 
 def compile_options(given: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -260,10 +260,14 @@ def _attention(rng: Generator) -> Case | None:
     if "is_causal" not in attributes and _chance(rng, 0.4):
         shape = (1, 1, queries, keys) if _chance(rng, 0.5) else (n, 1, 1, keys)
         inputs.append(_spec("bool" if _chance(rng, 0.5) else dtype, *shape))
+    given: list[str | None] = [*inputs]
+    if _chance(rng, 0.15):
+        attributes["dropout_p"] = float(rng.choice([0.1, 0.5]))
+        given += [None] * (4 - len(given)) + [str(rng.choice(["s64:", "s64:2"]))]
     if n * heads * queries * keys <= 1 << 20 and _chance(rng, 0.3):
-        inputs.insert(3, _spec(dtype, n, heads, queries, e))
-        return Case("scaled_dot_product_attention_backward", tuple(inputs), attributes, "", "random")
-    return Case("scaled_dot_product_attention", tuple(inputs), attributes, "", "random")
+        given.insert(3, _spec(dtype, n, heads, queries, e))
+        return Case("scaled_dot_product_attention_backward", tuple(given), attributes, "", "random")
+    return Case("scaled_dot_product_attention", tuple(given), attributes, "", "random")
 
 
 def _image(rng: Generator, most: int = 1 << 20) -> tuple[int, ...]:

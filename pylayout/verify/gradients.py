@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .bounds import LOOP, SPREAD, UNIT, deviation, rounding, sum_bound
 from .functions import apply
+from .random import dropout_factors
 from .reference import Full, register
 
 Array = NDArray[Any]
@@ -41,6 +42,8 @@ class AttentionBackward(Full):
             error = error + 16 * unit * abs(softcap)
         p = self._weights(scores, q.shape[-2], k.shape[-2])
         g, of_g = product(grad, np.swapaxes(v, -1, -2))
+        kept = self._kept(p.shape)
+        g, of_g = g * kept, of_g * kept
         mean = (p * g).sum(-1, keepdims=True)
         ds = scale * p * slope * (g - mean)
 
@@ -64,11 +67,17 @@ class AttentionBackward(Full):
 
         dq = through(ds, of_ds, k)
         dk = through(np.swapaxes(ds, -1, -2), np.swapaxes(of_ds, -1, -2), q)
-        dv = through(np.swapaxes(p, -1, -2), np.swapaxes(of_p, -1, -2), grad)
+        dv = through(np.swapaxes(p * kept, -1, -2), np.swapaxes(of_p * kept, -1, -2), grad)
         return [
             (_summed(value, shared, shape), _summed(bound, shared, shape), self.dtype)
             for (value, bound), shared, shape in zip((dq, dk, dv), (1, shared, shared), shapes, strict=True)
         ]
+
+    def _kept(self, shape: tuple[int, ...]) -> Array:
+        dropped = float(self.attribute("dropout_p", 0.0))
+        if not dropped:
+            return np.ones(shape)
+        return dropout_factors(self.tensors[5], dropped, np.arange(np.prod(shape)).reshape(shape))
 
     def _weights(self, scores: Array, queries: int, keys: int) -> Array:
         mask = self.tensors[4] if len(self.tensors) > 4 else None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import LOOP, SPREAD, deviation, rounding, sum_bound, winograd_bound
+from .random import dropout_factors
 from .reference import Reference, register
 
 __all__ = ["Convolution", "convolved_geometry", "spread"]
@@ -394,6 +395,10 @@ class Attention(Reference):
         p = np.exp(scores - np.where(np.isinf(largest), 0, largest))
         total = p.sum(axis=1, keepdims=True)
         p = np.divide(p, total, out=np.zeros_like(p), where=total > 0)
+        dropped = float(self.attribute("dropout_p", 0.0))
+        if dropped:
+            numbers = (head * self.outputs[0][0][-2] + rows[:, None]) * k.shape[0] + np.arange(k.shape[0])
+            p = p * dropout_factors(self.tensors[4], dropped, numbers)
         y = p @ v
         # Scores that are off by e change p by a factor exp(e), and y by the mean of (v - y) times it.  A matrix unit
         # gets p in the dtype of v.

@@ -11,7 +11,7 @@ from .bounds import UNIT
 from .case import rounded
 from .reference import Full, register
 
-__all__ = ["philox"]
+__all__ = ["dropout_factors", "philox"]
 
 Array = NDArray[Any]
 
@@ -47,14 +47,23 @@ def _words(seed: Array | None, count: int, each: int = 4) -> Array:
     return philox(counters, np.zeros_like(counters), key)
 
 
+def dropout_factors(seed: Array | None, p: float, numbers: Array) -> Array:
+    """What random_dropout multiplies elements of these numbers by."""
+    key, first = _key_and_counter(seed)
+    counters, word = np.divmod(numbers.astype(np.uint64), np.uint64(4))
+    words = philox(counters + np.uint64(first), np.zeros_like(counters), key)
+    drawn = np.take_along_axis(words, word.astype(np.int64)[..., None], -1)[..., 0].astype(np.float64)
+    made: Array = np.where(drawn < p * 2.0**32, 0.0, 1 / (1 - p))
+    return made
+
+
 @register("random_dropout")
 class RandomDropout(Full):
     def compute(self) -> Any:
         x = self.double(0)
         assert x is not None
-        p = float(self.attribute("p", 0.5))
-        words = _words(self.tensors[1], x.size).reshape(-1)[: x.size].reshape(x.shape).astype(np.float64)
-        y = np.where(words < p * 2.0**32, 0.0, x / (1 - p))
+        numbers = np.arange(x.size).reshape(x.shape)
+        y = x * dropout_factors(self.tensors[1], float(self.attribute("p", 0.5)), numbers)
         return y, 4 * UNIT * np.abs(y), self.dtype
 
 

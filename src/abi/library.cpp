@@ -32,7 +32,7 @@ std::vector<std::string> names_of(DTypes dtypes) {
 }
 
 const char* name_of(Batch batch) {
-  constexpr const char* names[] = {"never", "always", "broadcast"};
+  constexpr const char* names[] = {"never", "always", "broadcast", "mixes"};
   return names[size_t(batch)];
 }
 

@@ -288,6 +288,7 @@ class GrownGraph::Places {
     if (grows(call.dims[0]) || call.dims[1] != rank - 2 || call.dims[2] != rank - 2 ||
         call.op.attributes[attr::is_causal])
       refuse(call.node, "is causal by numbers of rows, or grows elsewhere than in its keys");
+    if (call.op.attributes[attr::dropout_p] != 0) refuse(call.node, "drops weights by their number");
     if (!is_finite(inputs[1]) || !is_finite(inputs[2])) refuse(call.node, "has keys that may be infinite");
     const ValueId given = inputs.size() > 3 ? inputs[3] : kNoValue;
     const TensorDesc like = graph_.value(given == kNoValue ? call.x() : given).desc;

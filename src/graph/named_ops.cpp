@@ -21,6 +21,7 @@ bool is_rotary_embedding(const Node& node) { return node.schema->name == "rotary
 bool is_scatter(const Node& node) { return node.schema->name == "scatter"; }
 bool is_choice(const Node& node) { return node.schema->name == "where"; }
 bool is_equality(const Node& node) { return node.schema->name == "eq"; }
+bool is_dropout(const Node& node) { return node.schema->name == "random_dropout"; }
 bool is_softmax(const Node& node) { return node.schema->name == "softmax"; }
 bool is_mean(const Node& node) { return node.schema->name == "mean"; }
 bool is_sum(const Node& node) { return node.schema->name == "sum"; }

@@ -26,6 +26,7 @@ bool is_scatter(const Node& node);
 bool is_choice(const Node& node);  // where
 bool is_equality(const Node& node);
 bool is_softmax(const Node& node);
+bool is_dropout(const Node& node);  // by random numbers
 bool is_mean(const Node& node);
 bool is_sum(const Node& node);
 bool is_running_sum(const Node& node);      // cumsum

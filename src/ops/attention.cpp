@@ -8,7 +8,7 @@
 namespace pl {
 namespace {
 
-constexpr int kMask = 3, kGradOfBackward = 3, kMaskOfBackward = 4;
+constexpr int kMask = 3, kGradOfBackward = 3, kMaskOfBackward = 4;  // the seed follows the mask
 
 // Checks inputs and completes attributes; the shape of the result.
 Dims checked_shape(Op& op, int mask_index) {
@@ -54,6 +54,13 @@ Dims checked_shape(Op& op, int mask_index) {
     const double softcap = op.attributes[attr::softcap];
     check(op, softcap > 0, Code::invalid_argument, "softcap is ", softcap, ", expected more than 0");
   }
+  const int seed = mask_index + 1;
+  const double dropped = op.attributes[attr::dropout_p];
+  check(op, dropped >= 0 && dropped < 1, Code::invalid_argument, "dropout_p is ", dropped,
+        ", expected 0 to less than 1");
+  check(op, op.has(seed) == (dropped > 0), Code::invalid_argument, "seed is ", op.has(seed) ? "given" : "missing",
+        ", expected with dropout_p more than 0 alone (dropout_p is ", dropped, ")");
+  if (op.has(seed)) check_seed(op, seed);
   Dims output = q;
   output[last] = v[last];
   return output;
@@ -79,7 +86,8 @@ double attention_flops(const Op& op) {
 Attributes given_attributes(const Op& op) {
   Attributes attributes;
   for (const AttributeName& name :
-       std::initializer_list<AttributeName>{attr::scale, attr::is_causal, attr::enable_gqa, attr::softcap})
+       std::initializer_list<AttributeName>{attr::scale, attr::is_causal, attr::enable_gqa, attr::softcap,
+                                            attr::dropout_p})
     if (!op.attributes.is_none(name)) attributes.take(op.attributes, {name});
   return attributes;
 }
@@ -87,13 +95,13 @@ Attributes given_attributes(const Op& op) {
 void derive_attention(Derivation& d) {
   const Op& op = d.op();
   if (op.has(kMask) && d.wanted(kMask)) {
-    const AttentionGradients made =
-        attention_gradients(d, op, {d.input(0), d.input(1), d.input(2), d.input(kMask), d.gradient()}, true);
+    const AttentionGradients made = attention_gradients(
+        d, op, {d.input(0), d.input(1), d.input(2), d.input(kMask), d.input(kMask + 1)}, d.gradient(), true);
     for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
     return d.give(kMask, made[kMask]);
   }
   const auto made = d.add("scaled_dot_product_attention_backward", given_attributes(op),
-                          {d.input(0), d.input(1), d.input(2), d.gradient(), d.input(kMask)});
+                          {d.input(0), d.input(1), d.input(2), d.gradient(), d.input(kMask), d.input(kMask + 1)});
   for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
 }
 
@@ -105,7 +113,16 @@ void add_attention_attributes(Schema& schema) {
       .attribute(attr::is_causal, false, "query i sees keys 0 to i only")
       .attribute(attr::enable_gqa, false,
                  "k and v have fewer heads, the dimension before the last two, whose number divides that of q")
-      .attribute(attr::softcap, None{}, "the limit of scores, more than 0; None: there is none");
+      .attribute(attr::softcap, None{}, "the limit of scores, more than 0; None: there is none")
+      .attribute(attr::dropout_p, 0.0, "share of weights that are dropped, 0 to less than 1");
+}
+
+void add_seed(Schema& schema) {
+  schema
+      .optional("seed",
+                "one or two elements, s64, as of random_dropout, where dropout_p is more than 0: which weights are dropped")
+      .of({DType::s64})
+      .batched(Batch::mixes);
 }
 
 Schema scaled_dot_product_attention() {
@@ -119,7 +136,8 @@ Schema scaled_dot_product_attention() {
       "large number instead, they count alike as far as their scores are below the rounding of that number in f32 (of "
       "-1e9: 64, of f32's lowest: all).  With enable_gqa several heads of q, which "
       "follow each other, share one of k and v.  A softcap limits the scores before the mask: "
-      "softcap * tanh(scale * q @ k^T / softcap).\n\n"
+      "softcap * tanh(scale * q @ k^T / softcap).  With dropout_p the weights, which softmax gives, go through "
+      "random_dropout(weights, seed, dropout_p) before they are multiplied by v.\n\n"
       "Returns (..., l, ev) in the dtype of q; sums are kept in at least f32.\n\n"
       "Source: A. Vaswani et al., arXiv 1706.03762; semantics of "
       "torch.nn.functional.scaled_dot_product_attention; one pass over blocks of keys: T. Dao et al., arXiv "
@@ -135,8 +153,9 @@ Schema scaled_dot_product_attention() {
       .batched()
       .optional("attn_mask", "broadcasts to (..., l, s); bool or the dtype of q")
       .like_or("q", {DType::boolean})
-      .batched(Batch::broadcast)
-      .result(Result("y").like("q"));
+      .batched(Batch::broadcast);
+  add_seed(schema);
+  schema.result(Result("y").like("q"));
   add_attention_attributes(schema);
   schema.last_axes = 2;
   schema.infer = infer_attention;
@@ -152,7 +171,8 @@ Schema scaled_dot_product_attention_backward() {
       "The gradients of scaled_dot_product_attention by q, k and v.\n\n"
       "With p = softmax(scale * q @ k^T + mask) and g = grad @ v^T: dv = p^T @ grad, "
       "ds = scale * p * (g - sum(p * g)) with sums over keys, dq = ds @ k, dk = ds^T @ q; the scores are never kept as "
-      "a tensor.  A softcap multiplies ds by 1 - (score / softcap)^2.\n\n"
+      "a tensor.  A softcap multiplies ds by 1 - (score / softcap)^2.  With dropout_p the weights in dv and g go "
+      "through random_dropout(., seed, dropout_p).\n\n"
       "Returns dq, dk and dv, of the shapes and dtype of q, k and v; sums are kept in at least f32.\n\n"
       "Source: the derivative of the formula; by blocks: T. Dao et al., arXiv 2205.14135.");
   schema.tensor("q", "queries (..., l, e); f32, f16 or bf16")
@@ -164,8 +184,9 @@ Schema scaled_dot_product_attention_backward() {
       .tensor("grad", "(..., l, ev): the gradient by the result")
       .like("q")
       .optional("attn_mask", "as for scaled_dot_product_attention")
-      .like_or("q", {DType::boolean})
-      .result(Result("dq").like("q").shaped("q"))
+      .like_or("q", {DType::boolean});
+  add_seed(schema);
+  schema.result(Result("dq").like("q").shaped("q"))
       .result(Result("dk").like("q").shaped("k"))
       .result(Result("dv").like("q").shaped("v"));
   add_attention_attributes(schema);

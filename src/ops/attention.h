@@ -10,12 +10,16 @@ namespace pl {
 
 using AttentionGradients = std::array<Builder::Value, 4>;  // by q, k, v and the mask; kNone where it is not wanted
 
-// `op`: an attention, whose attributes count; values: q, k, v and the mask or kNone.  Scores are in f32.
-Builder::Value attention_by_parts(Builder& builder, const Op& op, const std::array<Builder::Value, 4>& values);
+// Inputs of an attention; the mask and the seed may be kNone.
+struct AttentionInputs {
+  Builder::Value q, k, v, mask, seed;
+};
 
-// `op`: an attention or its backward op, whose attributes count; values: q, k, v, the mask or kNone, and the gradient
-// by the result.
-AttentionGradients attention_gradients(Builder& builder, const Op& op, const std::array<Builder::Value, 5>& values,
-                                       bool by_mask);
+// `op`: an attention, whose attributes count.  Scores are in f32.
+Builder::Value attention_by_parts(Builder& builder, const Op& op, const AttentionInputs& inputs);
+
+// `op`: an attention or its backward op, whose attributes count; `grad`: the gradient by the result.
+AttentionGradients attention_gradients(Builder& builder, const Op& op, const AttentionInputs& inputs,
+                                       Builder::Value grad, bool by_mask);
 
 }  // namespace pl

@@ -40,6 +40,11 @@ Term as(Builder& b, Term value, DType dtype) {
 
 double softcap_of(const Op& op) { return op.attributes.is_none(attr::softcap) ? 0 : op.attributes[attr::softcap]; }
 
+Term dropped(Builder& b, const Op& op, Term weights, Term seed) {
+  if (seed == Builder::kNone) return weights;
+  return b.make("random_dropout", Attributes{{attr::p, op.attributes[attr::dropout_p]}}, {weights, seed});
+}
+
 // A forward pass as far as the weights of the values: heads that are shared repeated, q @ k^T, and what softmax gives.
 struct Weighted {
   Term k, v, plain, weights;
@@ -73,26 +78,26 @@ Weighted weighted(Builder& b, const Op& op, Term q, Term given_k, Term given_v, 
 
 }  // namespace
 
-Term attention_by_parts(Builder& b, const Op& op, const std::array<Term, 4>& values) {
-  const auto [q, k, v, mask] = values;
+Term attention_by_parts(Builder& b, const Op& op, const AttentionInputs& inputs) {
+  const auto [q, k, v, mask, seed] = inputs;
   const DType dtype = b.desc(q).dtype;
   const Weighted made = weighted(b, op, as(b, q, DType::f32), as(b, k, DType::f32), v, mask);
-  return product(b, as(b, made.weights, dtype), made.v, false, false);
+  return product(b, as(b, dropped(b, op, made.weights, seed), dtype), made.v, false, false);
 }
 
-AttentionGradients attention_gradients(Builder& b, const Op& op, const std::array<Term, 5>& values, bool by_mask) {
-  const auto [q, given_k, given_v, mask, g] = values;
+AttentionGradients attention_gradients(Builder& b, const Op& op, const AttentionInputs& inputs, Term g, bool by_mask) {
+  const auto [q, given_k, given_v, mask, seed] = inputs;
   const auto [k, v, plain, weights] = weighted(b, op, q, given_k, given_v, mask);
   const Dims k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
   const int last = b.desc(q).rank() - 1;
   const double scale = op.attributes[attr::scale], softcap = softcap_of(op);
-  const Term of_weights = product(b, g, v, false, true);
+  const Term of_weights = dropped(b, op, product(b, g, v, false, true), seed);
   const Term sums = b.summed(b.make("mul", {}, {of_weights, weights}), {last}, true);
   const Term of_scores = b.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
   const Term of_plain = b.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
                                     {of_scores, plain}, {scale, softcap});
   return {product(b, of_plain, k, false, false), summed_heads(b, product(b, of_plain, q, true, false), k_shape),
-          summed_heads(b, product(b, weights, g, true, false), v_shape),
+          summed_heads(b, product(b, dropped(b, op, weights, seed), g, true, false), v_shape),
           by_mask ? b.summed_to(of_scores, b.desc(mask).shape) : Builder::kNone};
 }
 

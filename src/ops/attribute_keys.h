@@ -44,6 +44,7 @@ inline constexpr Key<Ints> dim_ints{"dim"};
 inline constexpr Key<Ints> dims{"dims"};
 inline constexpr Key<std::string> direction{"direction"};
 inline constexpr Key<std::string> distribution{"distribution"};
+inline constexpr Key<double> dropout_p{"dropout_p"};
 inline constexpr Key<std::string> dtype{"dtype"};
 inline constexpr Key<bool> enable_gqa{"enable_gqa"};
 inline constexpr Key<int64_t> end_dim{"end_dim"};

@@ -410,6 +410,12 @@ void check_shape(const Op& op, int input, const Dims& expected, const char* why)
         op.in(input).shape, ", expected ", expected, " (", why, ")");
 }
 
+void check_seed(const Op& op, int input) {
+  const int64_t count = op.in(input).elements();
+  check(op, count == 1 || count == 2, Code::shape, op.schema->input_parameter(input).name, " has shape ",
+        op.in(input).shape, ", expected one element, or two: the seed and the first counter");
+}
+
 void check_finite(const Op& op, const Key<double>& attribute) {
   const double value = op.attributes[attribute];
   check(op, std::isfinite(value), Code::invalid_argument, attribute, " is ", value, ", expected a finite number");

@@ -5,9 +5,7 @@ namespace pl {
 namespace {
 
 void infer_random_dropout(Op& op) {
-  const int64_t count = op.in(1).elements();
-  check(op, count == 1 || count == 2, Code::shape, "seed has shape ", op.in(1).shape,
-        ", expected one element, or two: the seed and the first counter");
+  check_seed(op, 1);
   const double p = op.attributes[attr::p];
   check(op, p >= 0 && p < 1, Code::invalid_argument, "p is ", p, ", expected 0 to less than 1");
   add_output(op);

@@ -59,8 +59,9 @@ struct Restriction {
 };
 
 // How an input may hold a batch of images along axis 0 where the result holds one, image by image.  What is batched by
-// broadcasting reaches up to the result's axis 0; what is not does not, or has size one there.
-enum class Batch { never, always, broadcast };
+// broadcasting reaches up to the result's axis 0; what is not does not, or has size one there.  Where an input that
+// `mixes` is given, results depend on the number of an image.
+enum class Batch { never, always, broadcast, mixes };
 
 // What an attribute, as infer completes it, says of axes.
 struct AxisRule {

@@ -179,6 +179,24 @@ TEST("attention") {
   };
   CHECK(ran("attention_backward_mma"));
 }
+// Every kernel drops the same weights as the host: odd numbers of keys, heads that share keys, both kinds of seeds.
+TEST("attention_dropout") {
+  seen.clear();
+  const auto drop = [&](const char* attributes, const Dims& q, const Dims& k, int64_t values, const Dims& mask,
+                        const Dims& seed) {
+    Dims v = k, y = q;
+    v[v.size() - 1] = y[y.size() - 1] = values;
+    run({"scaled_dot_product_attention", attributes, {q, k, v, mask}, 4, seed, 100000}, {DType::f32});
+    run({"scaled_dot_product_attention_backward", attributes, {q, k, v, y, mask}, 5, seed, 100000}, {DType::f32});
+  };
+  drop("dropout_p=0.3", {1, 2, 30, 16}, {1, 2, 23, 16}, 8, {30, 23}, {2});
+  drop("dropout_p=0.5 is_causal=true enable_gqa=true", {2, 4, 40, 8}, {2, 2, 40, 8}, 8, {1, 40}, {1});
+  drop("dropout_p=0.1 softcap=1.5", {2, 2, 3, 20, 8}, {2, 2, 3, 34, 8}, 8, {2, 1, 1, 1, 34}, {2});
+  const auto ran = [](const char* name) {
+    return std::any_of(seen.begin(), seen.end(), [&](const std::string& one) { return one.rfind(name, 0) == 0; });
+  };
+  CHECK(ran("attention_mma") && ran("attention_backward_mma"));
+}
 // Scores beside a mask of -1e9 are rounded away: a query whose keys all have it counts them alike, as one of zeros does.
 TEST("attention_hidden_keys") {
   std::vector<Input> zeros;

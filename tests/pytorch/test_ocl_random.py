@@ -211,6 +211,24 @@ def test_compiled_dropout_draws_what_eager_mode_draws() -> None:
         assert torch.allclose(eager, compiled, atol=1e-5)
 
 
+def test_compiled_attention_drops_what_eager_mode_drops() -> None:
+    """Its weights are no tensor, and are numbered as those that eager mode has."""
+    layers = torch.nn.Sequential(
+        torch.nn.TransformerEncoderLayer(32, 2, 48, dropout=0.25, batch_first=True),
+        torch.nn.TransformerEncoderLayer(32, 2, 48, dropout=0.5, batch_first=True),
+    ).to(OCL)
+    x = torch.rand(3, 11, 32).to(OCL)
+    results = []
+    for run in (layers, torch.compile(layers, backend="pylayout")):
+        torch.ocl.manual_seed(7)
+        layers.zero_grad()
+        y = run(x)
+        y.square().sum().backward()
+        results.append([y.detach().cpu(), *(each.grad.cpu() for each in layers.parameters())])
+    for eager, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(compiled, eager, rtol=1e-3, atol=1e-3)
+
+
 def test_numbers_of_float64_are_drawn_on_the_cpu_by_the_seed() -> None:
     torch.ocl.set_fallback("silent")
     made = []

@@ -57,6 +57,12 @@ OCL_API int ocl_current_device() { return current_device(); }
 OCL_API int ocl_set_device(int index) {
   return guarded([&] { set_current_device(c10::DeviceIndex(index)); });
 }
+OCL_API int ocl_take_counters(int index, int64_t counters, int64_t* seed) {  // the key, and the first counter
+  return guarded([&] {
+    const RandomSeed taken = take_counters(std::nullopt, c10::DeviceIndex(index), uint64_t(counters));
+    std::memcpy(seed, &taken, sizeof taken);
+  });
+}
 OCL_API int ocl_synchronize(int index) {
   return guarded([&] {
     Later::flush();

@@ -12,8 +12,10 @@ namespace {
 constexpr size_t kMostScores = size_t(1) << 30;  // bytes
 constexpr double kWorth = 4;  // how many times as much the op must cost: estimates of products are optimistic
 
-ValueId mask_of(const std::vector<ValueId>& inputs, size_t place) {
-  return inputs.size() > place ? inputs[place] : kNoValue;
+// The mask and the seed begin at `place`.
+AttentionInputs inputs_of(const std::vector<ValueId>& inputs, size_t place) {
+  const auto optional = [&](size_t at) { return inputs.size() > at ? inputs[at] : kNoValue; };
+  return {inputs[0], inputs[1], inputs[2], optional(place), optional(place + 1)};
 }
 
 bool is_slower_than_parts(Context& context, Device& device, const Op& op) {
@@ -39,15 +41,14 @@ void expand_forward(Rewriter& rewriter, size_t index) {
   const ValueId output = rewriter.node(index).outputs[0];
   const Op op = rewriter.op(index);
   NodeBuilder builder(rewriter, index);
-  rewriter.redirect(output, attention_by_parts(builder, op, {inputs[0], inputs[1], inputs[2], mask_of(inputs, 3)}));
+  rewriter.redirect(output, attention_by_parts(builder, op, inputs_of(inputs, 3)));
 }
 
 void expand_backward(Rewriter& rewriter, size_t index) {
   const std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(index)), outputs = rewriter.node(index).outputs;
   const Op op = rewriter.op(index);
   NodeBuilder builder(rewriter, index);
-  const AttentionGradients made =
-      attention_gradients(builder, op, {inputs[0], inputs[1], inputs[2], mask_of(inputs, 4), inputs[3]}, false);
+  const AttentionGradients made = attention_gradients(builder, op, inputs_of(inputs, 4), inputs[3], false);
   for (size_t k = 0; k < outputs.size(); ++k) rewriter.redirect(outputs[k], made[k]);
 }
 

@@ -200,7 +200,25 @@ struct Weights {
   bool scores_tested = false;  // to find those rows
 };
 
-Weights weights_of(Rewriter& rewriter, ValueId weights) {
+// Dropout between the softmax and the values.
+struct Dropped {
+  ValueId seed = kNoValue;
+  double p = 0;
+};
+
+// What is dropped of, where the weights are made by that.
+ValueId without_dropout(Rewriter& rewriter, ValueId weights, Dropped& dropped) {
+  const ValueId made = before_view_of_heads(rewriter, weights);  // numbers of elements are the same in all views
+  const int index = sole_maker(rewriter, made, is_dropout);
+  if (index < 0) return weights;
+  const Node& node = rewriter.node(size_t(index));
+  dropped = {rewriter.input(node, 1), rewriter.op(size_t(index)).attributes[attr::p]};
+  return rewriter.input(node, 0);
+}
+
+Weights weights_of(Rewriter& rewriter, ValueId weights, Dropped& dropped) {
+  dropped = {};
+  weights = before_view_of_heads(rewriter, without_dropout(rewriter, weights, dropped));
   const int direct = sole_maker(rewriter, weights, is_softmax);
   if (direct >= 0) return {direct, false};
   const int guard = sole_maker(rewriter, weights, is_choice);
@@ -280,7 +298,8 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   // weights @ v, or the same turned: v^T @ weights^T, as images give it, (n, channels, pixels).
   ValueId weights = rewriter.input(node, 0), v = rewriter.input(node, 1);
   bool v_transposed = product.attributes[attr::transpose_b], y_transposed = false;
-  Weights found_weights = weights_of(rewriter, before_view_of_heads(rewriter, weights));
+  Dropped dropped;
+  Weights found_weights = weights_of(rewriter, weights, dropped);
   if (found_weights.softmax < 0) {
     std::swap(weights, v);
     bool turned = v_transposed;
@@ -292,7 +311,7 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
     if (!turned) return;
     v_transposed = !product.attributes[attr::transpose_a];
     y_transposed = true;
-    found_weights = weights_of(rewriter, before_view_of_heads(rewriter, weights));
+    found_weights = weights_of(rewriter, weights, dropped);
   }
   const auto [softmax, scores_tested] = found_weights;
   if (softmax < 0 || (!y_transposed && product.attributes[attr::transpose_a])) return;
@@ -375,6 +394,10 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   if (grouped) attributes.set(attr::enable_gqa, true);
   if (scores->softcap) attributes.set(attr::softcap, *scores->softcap);
   std::vector<ValueId> inputs = {queries, keys, v, mask};
+  if (dropped.p > 0) {
+    attributes.set(attr::dropout_p, dropped.p);
+    inputs.push_back(dropped.seed);
+  }
   if (fine != used)
     for (size_t i = 0; i < 3; ++i) inputs[i] = seen(inputs[i], fine);
   if (fine == used && !y_transposed) return rewriter.rewrite(index, "scaled_dot_product_attention", attributes, inputs);
@@ -442,7 +465,8 @@ Pass recognise_attention() {
       "recognise_attention",
       "Recognises softmax(scale * q @ k^T + mask) @ v, the factor in any place, as scaled_dot_product_attention; the "
       "mask may be several terms, sums or choices, applied to the scores in several views of their first dimensions; "
-      "a triangle becomes is_causal, heads that are repeated enable_gqa, a limit softcap.  A result changes by "
+      "a triangle becomes is_causal, heads that are repeated enable_gqa, a limit softcap, dropout of the "
+      "weights dropout_p.  A result changes by "
       "roundings of its dtype; a query whose mask is -infinity throughout gives zeros where it gave NaN.",
       run_recognise_attention};
 }

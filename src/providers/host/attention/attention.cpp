@@ -12,6 +12,7 @@
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/matrices.h"
+#include "providers/host/common/philox.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 
@@ -37,6 +38,8 @@ struct AttentionBody {
   int64_t group;                                     // heads of q that share one of k and v
   bool masked, mask_is_bool, mask_in_place, causal;  // in place: f32 whose rows are read where they lie
   float scale, softcap;                              // softcap: 0 where there is none
+  int64_t seeds;                                     // elements of the seed of dropout, 0 where there is none
+  double dropout_p;
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
   int64_t parts, slots;  // tasks of a head; pieces of the workspace
@@ -109,8 +112,8 @@ struct AttentionBody {
     return space + room.row;
   }
 
-  void block(const KernelArguments& arguments, int64_t head, int64_t query, int64_t rows, const float* values,
-             int64_t value_step, const Room& room, float* space) const {
+  void block(const KernelArguments& arguments, const Dropout& dropout, int64_t head, int64_t query, int64_t rows,
+             const float* values, int64_t value_step, const Room& room, float* space) const {
     float* scores = space + room.scores;
     float* sums = space + room.sums;
     float* largest = space + room.statistics;
@@ -164,6 +167,7 @@ struct AttentionBody {
         }
         const float shift = now == -math::kInfinity ? 0.0f : now;
         const float sum = exponentials(row, whole, shift);
+        dropout.run(uint64_t(((head * queries) + query + i) * keys + j), row, count);
         if (j > 0) {
           const float correction = power_of_two(largest[i] - shift);
           total[i] *= correction;
@@ -197,7 +201,8 @@ struct AttentionBody {
     const Room room = this->room();
     const int64_t tasks = int64_t(q.offsets.size()) * parts;
     const double nanoseconds = double(tasks) / double(parts) * double(queries) * double(keys) *
-                               (double(width + value_width) * 0.01 + 0.2) / double(slots);
+                               (double(width + value_width) * 0.01 + (seeds ? 1.2 : 0.2)) / double(slots);
+    const Dropout dropout = seeds ? Dropout(PhiloxSeed(input(arguments, 4), seeds), dropout_p) : Dropout();
     const int threads = int(std::min<int64_t>(threads_for(nanoseconds * double(slots)), slots));
     in_shares(threads, tasks, [&](int64_t slot, Shares::Taker take) {
       float* space = static_cast<float*>(arguments.workspace->host()) + slot * room.total;
@@ -220,7 +225,7 @@ struct AttentionBody {
             direct ? static_cast<const float*>(input(arguments, 2)) + v.offsets[size_t(shared)] : space + room.values;
         const int64_t value_step = direct ? v.row_step : padded_width();
         for (int64_t query = first; query < last; query += kQueryBlock)
-          block(arguments, head, query, std::min(kQueryBlock, last - query), values, value_step, room, space);
+          block(arguments, dropout, head, query, std::min(kQueryBlock, last - query), values, value_step, room, space);
       }
     });
   }
@@ -251,6 +256,8 @@ AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs
                      op.attributes[attr::is_causal],
                      float(op.attributes[attr::scale]),
                      op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
+                     op.has(4) ? op.in(4).elements() : 0,
+                     op.attributes[attr::dropout_p],
                      float_loader(q.dtype),
                      float_loader(mask.dtype),
                      float_storer(q.dtype),
@@ -270,8 +277,8 @@ void list_attention(const Op& op, CandidateList& out) {
   for (const auto& [from, to] : attention_layouts(op.in(0).shape)) {
     std::vector<TensorDesc> inputs;
     for (int i = 0; i < 3; ++i) inputs.push_back(strided_view_as(op.in(i), from));
-    if (op.has(3)) inputs.push_back(dense_plain(op.in(3)));
-    for (size_t i = inputs.size(); i < op.inputs.size(); ++i) inputs.emplace_back();
+    for (int i = 3; i < int(op.inputs.size()); ++i)
+      inputs.push_back(op.has(i) ? dense_plain(op.in(i)) : TensorDesc());
     const TensorDesc y = op.out().with_layout(to);
     if (op.has_empty_tensor()) {
       // No keys: nothing is seen.

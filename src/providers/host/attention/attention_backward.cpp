@@ -11,13 +11,14 @@
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/matrices.h"
+#include "providers/host/common/philox.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 
 namespace pl::host {
 namespace {
 
-enum Input { kQ, kK, kV, kGrad, kMask };
+enum Input { kQ, kK, kV, kGrad, kMask, kSeed };
 
 constexpr int64_t kTasks = 16;               // heads are taken in parts where they are fewer
 constexpr int64_t kScoresOfBlock = 1 << 15;  // floats, 128 KB: three such matrices stay in the second cache
@@ -39,6 +40,10 @@ PL_VECTORISED void score_gradients(float* p, float* g, const float* slopes, floa
   if (slopes)
     for (int64_t i = 0; i < n; ++i) g[i] *= slopes[i];
 }
+PL_VECTORISED void multiply(const float* by, float* x, int64_t n) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) x[i] *= by[i];
+}
 // Of limit * tanh: from its results.
 PL_VECTORISED void cap_slopes(const float* x, float per_limit, float* slopes, int64_t n) {
   PL_INDEPENDENT
@@ -53,6 +58,8 @@ struct Body {
   int64_t group;  // heads of q that share one of k and v
   bool masked, mask_is_bool, causal;
   float scale, softcap;  // softcap: 0 where there is none
+  int64_t seeds;         // elements of the seed of dropout, 0 where there is none
+  double dropout_p;
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
 
@@ -72,7 +79,7 @@ struct Body {
 
   // The workspace of one slot, in floats.
   struct Room {
-    int64_t key_panels, value_panels, key_rows, value_rows, weights, gradients, slopes, transposed, query_rows,
+    int64_t key_panels, value_panels, key_rows, value_rows, weights, gradients, slopes, factors, transposed, query_rows,
         grad_rows, of_queries, mask, sums, total;
   };
   Room room() const {
@@ -86,6 +93,7 @@ struct Body {
     room.weights = pieces.take(rows * whole_keys());
     room.gradients = pieces.take(rows * whole_keys());
     room.slopes = pieces.take(softcap != 0 ? rows * whole_keys() : 0);
+    room.factors = pieces.take(seeds ? whole_keys() : 0);
     room.transposed = pieces.take(whole_keys() * rows);
     room.query_rows = pieces.take(rows * key_columns());
     room.grad_rows = pieces.take(rows * value_columns());
@@ -122,6 +130,7 @@ struct Body {
   struct Task {
     const Body& body;
     const KernelArguments& arguments;
+    const Dropout& dropout;
     const Room& room;
     float* space;
     float* of_keys;  // sums
@@ -200,8 +209,15 @@ struct Body {
         std::fill(row + seen, row + whole, -math::kInfinity);
         const float largest = largest_of(row, whole, -math::kInfinity);
         const float sum = exponentials(row, whole, largest == -math::kInfinity ? 0.0f : largest);
+        float* factors = body.seeds ? space + room.factors : nullptr;  // of weights that are kept or dropped
+        if (factors) {
+          std::fill(factors, factors + whole, 1.0f);
+          dropout.run(uint64_t((head * body.queries + query + i) * body.keys), factors, end);
+          multiply(factors, gradients + i * step, whole);
+        }
         // A query that sees no key has no weights.
         score_gradients(row, gradients + i * step, slopes, sum == 0 ? 0.0f : 1.0f / sum, body.scale, whole);
+        if (factors) multiply(factors, row, whole);
       }
       Product p;  // by the queries
       p.rows = rows;
@@ -233,8 +249,9 @@ struct Body {
     const int64_t parts = this->parts(), slots = this->slots(), tasks = heads() * parts, rows = block_rows();
     float* workspace = static_cast<float*>(arguments.workspace->host());
     float* sums = workspace + slots * room.total;
-    const double nanoseconds =
-        double(group * heads()) * double(queries) * double(keys) * (double(3 * width + 2 * value_width) * 0.01 + 0.5);
+    const double nanoseconds = double(group * heads()) * double(queries) * double(keys) *
+                               (double(3 * width + 2 * value_width) * 0.01 + (seeds ? 1.5 : 0.5));
+    const Dropout dropout = seeds ? Dropout(PhiloxSeed(input(arguments, kSeed), seeds), dropout_p) : Dropout();
     parallel_for(slots, nanoseconds / double(slots), [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         float* space = workspace + slot * room.total;
@@ -252,7 +269,7 @@ struct Body {
             pack(space + room.value_rows, value_columns(), value_width, space + room.value_panels);
             packed = head;
           }
-          const Task run{*this, arguments, room, space, own, own + whole_keys() * key_columns()};
+          const Task run{*this, arguments, dropout, room, space, own, own + whole_keys() * key_columns()};
           const int64_t each = blocks_of_query_head(), blocks = group * each;
           for (int64_t number = blocks * part / parts; number < blocks * (part + 1) / parts; ++number) {
             const int64_t query = number % each * rows;
@@ -280,7 +297,8 @@ void list(const Op& op, CandidateList& out) {
     std::vector<TensorDesc> inputs, outputs;
     for (int i : {kQ, kK, kV}) inputs.push_back(op.in(i).with_layout(layout));
     inputs.push_back(op.in(kGrad).with_layout(of_grad));
-    if (op.inputs.size() > kMask) inputs.push_back(dense_plain(op.in(kMask)));
+    for (int i = kMask; i < int(op.inputs.size()); ++i)
+      inputs.push_back(op.has(i) ? dense_plain(op.in(i)) : TensorDesc());
     for (int i : {0, 1, 2}) outputs.push_back(op.out(i).with_layout(layout));
     if (op.has_empty_tensor()) {
       add_candidate(out, "attention_backward", Quality::fast, inputs, outputs, [outputs] {
@@ -317,6 +335,8 @@ void list(const Op& op, CandidateList& out) {
                     op.attributes[attr::is_causal],
                     float(op.attributes[attr::scale]),
                     op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
+                    op.has(kSeed) ? op.in(kSeed).elements() : 0,
+                    op.attributes[attr::dropout_p],
                     float_loader(q.dtype),
                     float_loader(mask.dtype),
                     float_storer(q.dtype)};

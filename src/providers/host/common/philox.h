@@ -30,11 +30,31 @@ inline PhiloxWords philox(uint64_t low, uint64_t high, uint64_t key) {
 
 // What an op's input `seed` holds: the key, and the first counter where it has two elements.
 struct PhiloxSeed {
-  uint64_t key, first;
+  uint64_t key = 0, first = 0;
+  PhiloxSeed() = default;
   PhiloxSeed(const void* seed, int64_t elements)
       : key(uint64_t(static_cast<const int64_t*>(seed)[0])),
         first(elements > 1 ? uint64_t(static_cast<const int64_t*>(seed)[1]) : 0) {}
-  PhiloxWords words(uint64_t counter) const { return philox(first + counter, 0, key); }
+
+  // Counters that are computed at a time; `fill` writes whole blocks of them.
+  static constexpr int64_t kBlock = 64;
+  // words[4 * i + k] = word k of counter `first` + counter + i, for i from 0 to n - 1, n rounded up to kBlock.
+  void fill(uint64_t counter, int64_t n, uint32_t* words) const;
+};
+
+// random_dropout: what an element becomes follows from its number.
+class Dropout {
+ public:
+  Dropout() = default;  // drops nothing
+  Dropout(const PhiloxSeed& seed, double p);
+  // Of elements [number, number + n), which lie at x.
+  void run(uint64_t number, float* x, int64_t n) const;
+
+ private:
+  PhiloxSeed seed_;
+  uint32_t highest_ = 0;  // an element whose word is not above it is dropped
+  float scale_ = 1;
+  bool drops_ = false;
 };
 
 }  // namespace pl::host

@@ -84,11 +84,15 @@ struct RandomBody {
 
   void operator()(const KernelArguments& arguments) const {
     const PhiloxSeed seed(input(arguments, 0), seeds);
-    parallel_for((count + kChunk - 1) / kChunk, 12.0 * kChunk, [&](int64_t begin, int64_t end) {
+    parallel_for((count + kChunk - 1) / kChunk, 6.0 * kChunk, [&](int64_t begin, int64_t end) {
+      constexpr int64_t kCounters = kChunk / kEach;
+      static_assert(kChunk % kEach == 0 && kCounters % PhiloxSeed::kBlock == 0);
       C made[kChunk + 4];
+      uint32_t words[4 * kCounters];
       for (int64_t at = begin * kChunk; at < std::min(end * kChunk, count); at += kChunk) {
         const int64_t n = std::min(kChunk, count - at);
-        for (int64_t i = 0; i < n; i += kEach) values(seed.words(uint64_t(at + i) / kEach).word, made + i);
+        seed.fill(uint64_t(at) / kEach, (n + kEach - 1) / kEach, words);
+        for (int64_t i = 0; i < n; i += kEach) values(words + i / kEach * 4, made + i);
         store(made, n, output(arguments), at, 1);
       }
     });

@@ -13,7 +13,7 @@
 namespace pl::opencl {
 namespace {
 
-enum Input { kQ, kK, kV, kGrad, kMask };
+enum Input { kQ, kK, kV, kGrad, kMask, kSeed };
 constexpr int64_t kLocalItems = 32;  // of kernels with a work-item a row
 
 const Family& attention_backward_family() {
@@ -118,11 +118,13 @@ void define_tensors(KernelSource& source, const Op& op, const Candidate& candida
     source.define("MASK_IS_BOOL", int(op.in(kMask).dtype == DType::boolean));
   }
   if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
+  define_dropout(source, op, kSeed);
   source.define("CAUSAL", int(op.attributes[attr::is_causal]));
 }
 Launch& pass_inputs(Launch& launch, const Op& op) {
   launch.input(kQ, "Q").input(kK, "K").input(kV, "V").input(kGrad, "GRAD");
-  return op.has(kMask) ? launch.input(kMask, "MASK") : launch;
+  if (op.has(kMask)) launch.input(kMask, "MASK");
+  return op.has(kSeed) ? launch.input(kSeed) : launch;
 }
 
 std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Op& op, const Candidate& candidate) {
@@ -186,7 +188,8 @@ std::unique_ptr<Kernel> prepare_mma(OpenclDevice& device, const Op& op, const Ca
 Candidate base_candidate(const Op& op, const Gradients& sizes, const Layout& layout) {
   Candidate base = make_candidate(op, "");
   for (size_t i = 0; i < 4; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
-  if (op.has(kMask)) base.inputs[kMask] = op.in(kMask).with_layout(Layout::plain(op.in(kMask).rank()));
+  for (int i : {kMask, kSeed})
+    if (op.has(i)) base.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
   for (size_t i = 0; i < 3; ++i) base.outputs[i] = op.out(int(i)).with_layout(layout);
   base.workspace_bytes = sizes.stats_bytes();
   return base;

@@ -13,6 +13,9 @@ inline TensorDesc as_it_lies(const TensorDesc& desc, const Layout& layout) {
   return desc.layout == layout && !desc.is_dense() ? desc : desc.with_layout(layout);
 }
 
+// What kernels are told of dropout (kernels/attention/dropout.clh), where the op's input `seed` is given.
+void define_dropout(KernelSource& source, const Op& op, int seed);
+
 // All rows of a tensor, of eight dimensions (rows.h), begin at multiples of `elements`.
 bool rows_aligned(const Addressing& rows, int64_t elements);
 

@@ -1,4 +1,6 @@
 // random, random_dropout and random_permutation (kernels/random/).
+#include "providers/opencl/pointwise/random.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -8,11 +10,6 @@
 
 namespace pl::opencl {
 namespace {
-
-// How the kernels of random numbers read the input `seed`, of one or two elements.
-void define_seed(KernelSource& source, const TensorDesc& seed) {
-  if (seed.elements() > 1) source.define("PHILOX_FIRST(seed)", "((ulong)(seed)[1])");
-}
 
 // The number of an element in the order of dimensions.
 void define_number(KernelSource& source, const Addressing& dst) {
@@ -142,4 +139,9 @@ PL_OPENCL_OP("random", list_random);
 PL_OPENCL_OP("random_permutation", list_permutation);
 
 }  // namespace
+
+void define_seed(KernelSource& source, const TensorDesc& seed) {
+  if (seed.elements() > 1) source.define("PHILOX_FIRST(seed)", "((ulong)(seed)[1])");
+}
+
 }  // namespace pl::opencl
