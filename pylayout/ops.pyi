@@ -4965,10 +4965,12 @@ def scaled_dot_product_attention(
     k: Input | Value,
     v: Input | Value,
     attn_mask: Input | Value | None = None,
+    seed: Input | Value | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Value: ...
 @overload
 def scaled_dot_product_attention(
@@ -4976,10 +4978,12 @@ def scaled_dot_product_attention(
     k: Value,
     v: Input | Value,
     attn_mask: Input | Value | None = None,
+    seed: Input | Value | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Value: ...
 @overload
 def scaled_dot_product_attention(
@@ -4987,10 +4991,12 @@ def scaled_dot_product_attention(
     k: Input | Value,
     v: Value,
     attn_mask: Input | Value | None = None,
+    seed: Input | Value | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Value: ...
 @overload
 def scaled_dot_product_attention(
@@ -4998,10 +5004,12 @@ def scaled_dot_product_attention(
     k: Input,
     v: Input,
     attn_mask: Input | None = None,
+    seed: Input | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -5014,10 +5022,12 @@ def scaled_dot_product_attention_backward(
     v: Input | Value,
     grad: Input | Value,
     attn_mask: Input | Value | None = None,
+    seed: Input | Value | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Value: ...
 @overload
 def scaled_dot_product_attention_backward(
@@ -5026,10 +5036,12 @@ def scaled_dot_product_attention_backward(
     v: Input | Value,
     grad: Input | Value,
     attn_mask: Input | Value | None = None,
+    seed: Input | Value | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Value: ...
 @overload
 def scaled_dot_product_attention_backward(
@@ -5038,10 +5050,12 @@ def scaled_dot_product_attention_backward(
     v: Value,
     grad: Input | Value,
     attn_mask: Input | Value | None = None,
+    seed: Input | Value | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Value: ...
 @overload
 def scaled_dot_product_attention_backward(
@@ -5050,10 +5064,12 @@ def scaled_dot_product_attention_backward(
     v: Input | Value,
     grad: Value,
     attn_mask: Input | Value | None = None,
+    seed: Input | Value | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Value: ...
 @overload
 def scaled_dot_product_attention_backward(
@@ -5062,10 +5078,12 @@ def scaled_dot_product_attention_backward(
     v: Input,
     grad: Input,
     attn_mask: Input | None = None,
+    seed: Input | None = None,
     scale: float | None = None,
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    dropout_p: float = 0.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

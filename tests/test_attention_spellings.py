@@ -442,7 +442,15 @@ def heads_repeated_in_turn() -> pl.Graph:
 
 
 def test_near_misses(rng: np.random.Generator) -> None:
-    for make in (lambda: dropped_and_turned(False), softmax_over_queries, another_guard, hidden_by_little, two_limits, factors_by_key, weights_that_leave):
+    for make in (
+        lambda: dropped_and_turned(False),
+        softmax_over_queries,
+        another_guard,
+        hidden_by_little,
+        two_limits,
+        factors_by_key,
+        weights_that_leave,
+    ):
         graph = make()
         assert names(graph.simplify())[SDPA] == 0, make
         agrees(graph, rng)

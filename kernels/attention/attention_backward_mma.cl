@@ -204,9 +204,6 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
     float sum_v[MMA_ROWS * V_BLOCKS][4];
     ALL_SUMS(i, n, V_BLOCKS, e) sum_v[i * V_BLOCKS + n][e] = 0.0f;
 #endif
-#ifdef DROPOUT_HIGHEST
-    const ulong2 dropout = DROPOUT_SEED;
-#endif
     uint terms_w[HELD_STEPS(W_STEPS)][4], terms_v[HELD_STEPS(V_STEPS)][4];
 
     for (idx_t shared_by = 0; shared_by < (PART == 2 ? GROUP : 1); ++shared_by) {
@@ -295,23 +292,21 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                           W_STEPS, W_PITCH);
             pl_add_scores(AT_SLOT(all_tiles, ROWS_BY_VALUES), terms_v, AT_SLOT(all_tiles, COLUMNS_BY_VALUES(stage)), g,
                           MMA_COLUMNS, V_STEPS, V_PITCH);
-#ifdef DROPOUT_HIGHEST
+#ifdef DROPOUT_SCALE
 #if PART == 2
             ulong kept = 0;  // bit (i * MMA_COLUMNS + j) * 4 + e
             ALL_SUMS(i, j, MMA_COLUMNS, e) {
-                const float by =
-                    pl_kept(dropout, WEIGHT_NUMBER(q_head, column0 + MMA_COLUMN(j, e), first + MMA_ROW(i, e)));
+                const float by = KEPT(WEIGHTS_AT(q_head, column0 + MMA_COLUMN(j, e)), first + MMA_ROW(i, e));
                 g[i][j][e] *= by;
                 if (by != 0.0f) kept |= (ulong)1 << ((i * MMA_COLUMNS + j) * 4 + e);
             }
 #else
-            ALL_ROWS(i, h)
-                _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j) {
-                    const float2 by = pl_kept_pair(
-                        dropout, WEIGHT_NUMBER(q_head, first + MMA_ROW(i, 2 * h), column0 + MMA_COLUMN(j, 0)));
-                    g[i][j][2 * h] *= by.s0;
-                    g[i][j][2 * h + 1] *= by.s1;
-                }
+            ALL_ROWS(i, h) {
+                const idx_t weights_at = WEIGHTS_AT(q_head, first + MMA_ROW(i, 2 * h));
+                _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
+                    _Pragma("unroll") for (int e = 0; e < 2; ++e)
+                        g[i][j][2 * h + e] *= KEPT(weights_at, column0 + MMA_COLUMN(j, e));
+            }
 #endif
 #endif
 #ifdef SOFTCAP
@@ -381,7 +376,7 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                         g[i][j][2 * h + e] = weight * (g[i][j][2 * h + e] - of_query.s2);
                     }
                 }
-#ifdef DROPOUT_HIGHEST
+#ifdef DROPOUT_SCALE
             ALL_SUMS(i, j, MMA_COLUMNS, e)
                 s[i][j][e] *= kept >> ((i * MMA_COLUMNS + j) * 4 + e) & 1 ? DROPOUT_SCALE : 0.0f;
 #endif

@@ -113,10 +113,10 @@ static inline float pl_dot(__global const STORAGE_T(Q)* a, __global const STORAG
     }
 
 // What a weight is multiplied by in dropout.
-#ifdef DROPOUT_HIGHEST
-#define KEPT(head, query, key) pl_kept(DROPOUT_SEED, WEIGHT_NUMBER(head, query, key))
+#ifdef DROPOUT_SCALE
+#define KEPT_OF(head, query, key) KEPT(WEIGHTS_AT(head, query), key)
 #else
-#define KEPT(head, query, key) 1.0f
+#define KEPT_OF(head, query, key) 1.0f
 #endif
 
 // The head of number `head`, of `count` heads of index 5 in each of those before.
@@ -146,7 +146,7 @@ __kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_
         SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
         if (score == -INFINITY) continue;
         const float grad_of =
-            DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES) * KEPT(head, query, key);
+            DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES) * KEPT_OF(head, query, key);
         if (score > top) {
             const float less = exp(top - score);
             total *= less;
@@ -179,7 +179,7 @@ __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_I
             const float weight = exp(BELOW(score, of_query.s0)) * of_query.s1;
             const float grad_of =
                 DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES) *
-                KEPT(head, query, key);
+                KEPT_OF(head, query, key);
             const float of_score = weight * (grad_of - of_query.s2) * slope;
             __global const STORAGE_T(Q)* k_row = k + (k_at + key * K_STRIDE(6));
             for (int e = 0; e < PIECE / 16; ++e)
@@ -206,7 +206,7 @@ __kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSO
                 SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
                 const float4 of_query = stats[(head * SHARED_BY + one) * queries + query];
                 const float weight = exp(BELOW(score, of_query.s0)) * of_query.s1;
-                const float kept = KEPT(head * SHARED_BY + one, query, key);
+                const float kept = KEPT_OF(head * SHARED_BY + one, query, key);
                 const float grad_of =
                     DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES) * kept;
                 const float of_score = weight * (grad_of - of_query.s2) * slope;

@@ -129,8 +129,8 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
 #ifdef MASK_DTYPE
                      __global const STORAGE_T(MASK)* mask, const tensor_arg mask_arg, const idx_t mask_at,
 #endif
-#ifdef DROPOUT_HIGHEST
-                     const ulong2 dropout, const idx_t head,
+#ifdef DROPOUT_SCALE
+                     __global const uint* bits, const idx_t bits_at, const idx_t head,
 #endif
                      const idx_t q_at, const idx_t k_at, const idx_t first, const idx_t queries, const idx_t key0,
                      const idx_t keys, const float scale, __local uint4* tiles, const tiles_place all_tiles,
@@ -200,14 +200,13 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
         _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n)
             _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) sum[i][n][e] *= less;
     }
-#ifdef DROPOUT_HIGHEST
-    ALL_ROWS(i, h)
-        for (int j = 0; j < columns; ++j) {
-            const float2 kept =
-                pl_kept_pair(dropout, WEIGHT_NUMBER(head, first + MMA_ROW(i, 2 * h), key0 + MMA_COLUMN(j, 0)));
-            s[i][j][2 * h] *= kept.s0;
-            s[i][j][2 * h + 1] *= kept.s1;
-        }
+#ifdef DROPOUT_SCALE
+    ALL_ROWS(i, h) {
+        const idx_t weights_at = WEIGHTS_AT(head, first + MMA_ROW(i, 2 * h));
+        _Pragma("unroll") for (int j = 0; j < columns; ++j)
+            _Pragma("unroll") for (int e = 0; e < 2; ++e)
+                s[i][j][2 * h + e] *= KEPT(weights_at, key0 + MMA_COLUMN(j, e));
+    }
 #endif
     pl_add_weighted(tiles, all_tiles, V_AT(stage), P_AT, s, sum[0], columns, V_BLOCKS, V_PITCH);
 }
@@ -216,8 +215,8 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
 #else
 #define MASK_ARGUMENTS
 #endif
-#ifdef DROPOUT_HIGHEST
-#define DROPOUT_ARGUMENTS DROPOUT_SEED, head,
+#ifdef DROPOUT_SCALE
+#define DROPOUT_ARGUMENTS bits, bits_at, head,
 #else
 #define DROPOUT_ARGUMENTS
 #endif
@@ -354,8 +353,8 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
                 score = WITH_MASK(CAPPED(score), query, key);
                 if (score == -INFINITY) continue;
                 float weight = pl_power_of_2(score - top[i][h]);
-#ifdef DROPOUT_HIGHEST
-                weight *= pl_kept(DROPOUT_SEED, WEIGHT_NUMBER(head, query, key));
+#ifdef DROPOUT_SCALE
+                weight *= KEPT(WEIGHTS_AT(head, query), key);
 #endif
                 again = fma(weight, LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);
             }

@@ -50,11 +50,10 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     int inside = 1;
     for (int d = 0; d < 7; ++d) inside &= i[d] < ROW_DIM_OF(DST, d);
     const idx_t head = i[5], query = i[6], columns = DST_DIM(7), padded = DST_PADDED(7);
-#ifdef DROPOUT_HIGHEST
-    const ulong2 dropout = DROPOUT_SEED;
-    ulong number = 0;  // of the query's first weight
-    for (int d = 0; d < 7; ++d) number = number * (ulong)ROW_DIM_OF(DST, d) + (ulong)i[d];
-    number *= KEYS;
+#ifdef DROPOUT_SCALE
+    idx_t weights_at = 0;
+    for (int d = 0; d < 7; ++d) weights_at = weights_at * ROW_DIM_OF(DST, d) + i[d];
+    weights_at = bits_at + weights_at * ((KEYS + 31) / 32);
 #endif
     const idx_t keys = !inside ? 0 : CAUSAL && query + 1 < KEYS ? query + 1 : KEYS;
     for (idx_t first = 0; first < padded; first += VALUES) {
@@ -95,8 +94,8 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
             }
             float weight = exp(score - largest);
             total += weight;
-#ifdef DROPOUT_HIGHEST
-            weight *= pl_kept(dropout, number + (ulong)j);
+#ifdef DROPOUT_SCALE
+            weight *= KEPT(weights_at, j);
 #endif
             i[5] = head / GROUP;
             i[6] = j;

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
+from ..torch import attention as _attention  # noqa: F401  # defines pylayout::attention
 from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_backward
-from ..torch.dropout import native_dropout
 from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
+from ..torch.dropout import native_dropout
 from ..torch.fast_paths import encoder_layer, multi_head_attention
 from ..torch.registry import converters
 from .counted import COUNTED
@@ -16,6 +17,12 @@ from .recurrent import LAYERS
 from .shim import Shim
 
 __all__ = ["register_kernels"]
+
+# Ops of this package that programs run.
+OWN = (
+    "max_pool_backward", "cross_entropy", "cross_entropy_backward", "recurrent", "recurrent_backward", "attention",
+    "attention_backward",
+)  # fmt: skip
 
 aten = torch.ops.aten
 _libraries: list[Any] = []  # registrations last as long as these
@@ -36,7 +43,7 @@ def register_kernels(shim: Shim) -> None:
     # Made of other ops in PyTorch.
     for name in ("aten::max_pool2d", "aten::max_pool3d"):
         shim.call("register", name.encode())
-    for name in ("max_pool_backward", "cross_entropy", "cross_entropy_backward", "recurrent", "recurrent_backward"):
+    for name in OWN:
         shim.call("register", f"pylayout::{name}".encode())
     _implement(
         "PrivateUse1",

@@ -119,10 +119,13 @@ def _start(use: int) -> None:
         from ..context import handle
         from ..device import devices
 
-        names = [device.name for device in devices() if device.name.startswith("opencl:")]
+        found = [device for device in devices() if device.name.startswith("opencl:")]
+        names = [device.name for device in found]
         address = int(ffi.cast("uintptr_t", handle()))
         texts = (ctypes.c_char_p * max(1, len(names)))(*[name.encode() for name in names])
         shim().call("start", address, texts, len(names))
+        for index, device in enumerate(found):  # kernels of runtimes for processors go through a head for each row
+            shim().gain_by_attention(index, device.capabilities.get("type") != "cpu")
         state.failure = "" if names else "no OpenCL device was found: `pylayout doctor` says what was looked for"
     except Exception as error:
         state.failure = str(error) or type(error).__name__

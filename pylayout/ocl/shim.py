@@ -27,6 +27,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ocl_current_device": (_int, []),
     "ocl_set_device": (_int, [_int]),
     "ocl_synchronize": (_int, [_int]),
+    "ocl_gain_by_attention": (None, [_int, _int]),
     "ocl_take_counters": (_int, [_int, ctypes.c_int64, _longs]),
     "ocl_current_stream": (_int, [_int, _longs]),
     "ocl_set_stream": (_int, [_int, ctypes.c_int64]),

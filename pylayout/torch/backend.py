@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
-from . import dropout, losses, resizes
+from . import attention, dropout, losses, resizes
 from .compiled import Compiled
 from .compositions import COMPOSED
 from .gradients import KEPT, replace_gradients
@@ -39,7 +39,7 @@ def _traced_for(of_pytorch: Callable[..., Any], own: Callable[..., Any]) -> Call
 
 # Functions that dynamo leaves whole, and what is traced in their places.
 TRACED = {of: _traced_for(of, own) for of, own in {**losses.TRACED, **resizes.TRACED}.items()}
-DROPPING = {of: _traced_for(of, own) for of, own in dropout.TRACED.items()}
+ATTENTION = {of: _traced_for(of, own) for of, own in attention.TRACED.items()}
 
 
 @lru_cache(maxsize=2)
@@ -55,9 +55,7 @@ def decompositions(fallback_random: bool = True) -> dict[Any, Callable[..., Any]
         for op, function in _core_aten_decompositions_post_autograd().items()
         if name_of(op) not in keeping and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
-    found[torch.ops.aten.native_dropout.default] = (
-        dropout.native_dropout if fallback_random else dropout.own_dropout
-    )
+    found[torch.ops.aten.native_dropout.default] = dropout.native_dropout if fallback_random else dropout.own_dropout
     found[torch.ops.aten.multilabel_margin_loss_forward.default] = _multilabel_margin_loss
     found.update(COMPOSED)
     return found
@@ -99,7 +97,7 @@ def backend(
     """
     wanted = compile_options(options)
     fallback_random = bool(wanted.pop("fallback_random", False))
-    traced = TRACED if fallback_random else {**TRACED, **DROPPING}
+    traced = TRACED if fallback_random else {**TRACED, **ATTENTION}
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in traced:
             node.target = traced[node.target]
@@ -121,9 +119,7 @@ def backend(
         fw_compiler=forward,
         bw_compiler=backward,
         inference_compiler=inference,
-        decompositions={
-            op: function for op, function in decompositions(fallback_random).items() if op not in KEPT
-        },
+        decompositions={op: function for op, function in decompositions(fallback_random).items() if op not in KEPT},
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )

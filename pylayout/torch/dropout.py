@@ -1,15 +1,14 @@
 """Dropout by random numbers that depend on a seed alone, so that backward draws them again and no mask is kept.
 
 PyTorch draws the numbers of a mask on the CPU one after another, 15 ns each, and keeps the mask. Here each call draws a
-seed, and an element is dropped by its number (the library's op random_dropout). In attention the weights that are
-dropped are never a tensor. PyTorch runs these ops where plans refuse them, with the same numbers.
+seed, and an element is dropped by its number (the library's op random_dropout). PyTorch runs these ops where plans
+refuse them, with the same numbers.
 
 Of few elements the numbers are eager mode's: drawing them costs nothing.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,16 +18,13 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .. import ops
 
-__all__ = ["TRACED", "join_seeds", "native_dropout", "own_dropout"]
+__all__ = ["factors", "is_drawn_by_pytorch", "join_seeds", "native_dropout", "own_dropout", "seed_for"]
 
 FEW = 1 << 16  # elements whose numbers PyTorch draws on the CPU
 
 aten = torch.ops.aten
 own = torch.ops.pylayout
 Tensor = torch.Tensor
-
-_of_pytorch = torch.nn.functional.scaled_dot_product_attention
-
 
 # ---- seeds
 
@@ -49,12 +45,12 @@ def _draw(counters: Sequence[int], device: torch.device) -> Tensor:
     return torch.tensor([take_counters(device, int(count)) for count in counters], dtype=torch.int64).to(device)
 
 
-@torch.library.register_fake("pylayout::dropout_seeds")
+@torch.library.register_fake("pylayout::dropout_seeds")  # type: ignore[untyped-decorator]
 def _(counters: Sequence[Any], device: torch.device) -> Tensor:
     return torch.empty((len(counters), 2), dtype=torch.int64, device=device)
 
 
-def _seed(elements: Any, device: torch.device) -> Tensor:
+def seed_for(elements: Any, device: torch.device) -> Tensor:
     # The host's numbers need no counters; where it says none, sizes that are late do not matter to it.
     counters = (elements + 3) // 4 if device.type == "ocl" else 0
     made: Tensor = own.dropout_seeds([counters], device)[0]
@@ -91,7 +87,7 @@ def join_seeds(graph: torch.fx.Graph) -> None:
 # ---- dropout
 
 
-def _factors(seed: Tensor, shape: Sequence[int], p: float) -> Tensor:
+def factors(seed: Tensor, shape: Sequence[int], p: float) -> Tensor:
     """What elements are multiplied by, in f32."""
     ones = np.ones([int(size) for size in shape], np.float32)
     return torch.from_numpy(np.array(ops.random_dropout(ones, seed.cpu().numpy(), p))).to(seed.device)
@@ -100,7 +96,7 @@ def _factors(seed: Tensor, shape: Sequence[int], p: float) -> Tensor:
 @torch.library.custom_op("pylayout::dropout", mutates_args=())
 def dropout(x: Tensor, seed: Tensor, p: float) -> Tensor:
     """x / (1 - p), or 0 where an element is dropped."""
-    kept = _factors(seed, x.shape, p) != 0
+    kept = factors(seed, x.shape, p) != 0
     return torch.where(kept, x / (1 - p), torch.zeros((), dtype=x.dtype, device=x.device)).contiguous()
 
 
@@ -112,7 +108,7 @@ def _(x: Tensor, seed: Tensor, p: float) -> Tensor:
 @torch.library.custom_op("pylayout::dropout_mask", mutates_args=())
 def dropout_mask(seed: Tensor, shape: Sequence[int], p: float) -> Tensor:
     """Which elements `dropout` keeps."""
-    return _factors(seed, shape, p) != 0
+    return factors(seed, shape, p) != 0
 
 
 @dropout_mask.register_fake
@@ -120,15 +116,15 @@ def _(seed: Tensor, shape: Sequence[int], p: float) -> Tensor:
     return torch.empty(tuple(shape), dtype=torch.bool, device=seed.device)
 
 
-def _is_drawn_by_pytorch(elements: Any, device: torch.device) -> bool:
+def is_drawn_by_pytorch(elements: Any, device: torch.device) -> bool:
     return device.type == "cpu" and statically_known_true(elements <= FEW)
 
 
 def own_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """What native_dropout is traced as. Backward, which reads the mask, draws it again (gradients.py)."""
-    if train is False or p in (0, 1) or x.numel() == 0 or _is_drawn_by_pytorch(x.numel(), x.device):
+    if train is False or p in (0, 1) or x.numel() == 0 or is_drawn_by_pytorch(x.numel(), x.device):
         return native_dropout(x, p, train)
-    seed = _seed(x.numel(), x.device)
+    seed = seed_for(x.numel(), x.device)
     return own.dropout(x, seed, p), own.dropout_mask(seed, x.shape, p)
 
 
@@ -150,122 +146,3 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Ten
     blank = torch.empty([x.shape[dim] for dim in order], dtype=torch.bool, device=x.device)
     mask = aten.bernoulli.p(blank, 1.0 - p).permute([order.index(dim) for dim in range(x.ndim)])
     return x * mask * scale, mask
-
-
-# ---- attention
-
-
-# By PyTorch's ops, where a plan refuses attention with dropout.
-
-
-def _scale(q: Tensor, scale: float | None) -> float:
-    return float(q.shape[-1] ** -0.5) if scale is None else scale
-
-
-def _repeated(q: Tensor, x: Tensor) -> Tensor:
-    return x.repeat_interleave(q.shape[1] // x.shape[1], 1)
-
-
-def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
-    scores = q @ _repeated(q, k).mT * _scale(q, scale)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    if is_causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-        scores = scores.masked_fill(~seen, -torch.inf)
-    made: Tensor = aten._safe_softmax(scores, -1)
-    return made
-
-
-def _by_words(x: Tensor) -> Tensor:
-    """As (n, l, heads, e) in memory, as plans give what a product reads next."""
-    return x.transpose(1, 2).contiguous().transpose(1, 2)
-
-
-@torch.library.custom_op("pylayout::dropout_attention", mutates_args=())
-def dropout_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor, p: float, is_causal: bool, scale: float | None
-) -> Tensor:
-    weights = _weights(q, k, mask, is_causal, scale)
-    return _by_words(weights * _factors(seed, weights.shape, p).to(q.dtype) @ _repeated(q, v))
-
-
-@dropout_attention.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
-    return q.new_empty([q.shape[0], q.shape[2], q.shape[1], v.shape[3]]).transpose(1, 2)
-
-
-@torch.library.custom_op("pylayout::dropout_attention_backward", mutates_args=())
-def dropout_attention_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor, p: float, is_causal: bool,
-    scale: float | None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    weights = _weights(q, k, mask, is_causal, scale)
-    factors = _factors(seed, weights.shape, p).to(q.dtype)
-    of_weights = grad @ _repeated(q, v).mT * factors
-    of_scores = weights * (of_weights - (weights * of_weights).sum(-1, keepdim=True)) * _scale(q, scale)
-
-    def shared(x: Tensor, like: Tensor) -> Tensor:
-        return _by_words(x.unflatten(1, (like.shape[1], -1)).sum(2))
-
-    dq, dk, dv = of_scores @ _repeated(q, k), of_scores.mT @ q, (weights * factors).mT @ grad
-    return _by_words(dq), shared(dk, k), shared(dv, v)
-
-
-@dropout_attention_backward.register_fake
-def _(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    made = (each.new_empty([each.shape[dim] for dim in (0, 2, 1, 3)]).transpose(1, 2) for each in (q, k, v))
-    return next(made), next(made), next(made)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    q, k, v, mask, seed, *ctx.attributes = inputs
-    ctx.save_for_backward(q, k, v, mask, seed)
-
-
-def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-    made = own.dropout_attention_backward(grad, *ctx.saved_tensors, *ctx.attributes)
-    return *made, None, None, None, None, None
-
-
-dropout_attention.register_autograd(_gradient, setup_context=_keep)
-
-
-def _traced(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
-    """What is traced in the place of attention: PyTorch's where nothing is dropped or the op does not suit."""
-    given = (query, key, value)
-    device = query.device.type
-    lowered = torch.is_autocast_enabled(device)
-    weights = math.prod((*query.shape[:-1], key.shape[-2]))
-    if (
-        0 < dropout_p < 1
-        and not _is_drawn_by_pytorch(weights, query.device)
-        and device in ("cpu", "ocl")
-        and all(each.ndim == 4 and each.device == query.device and each.dtype == query.dtype for each in given)
-        and query.dtype in (torch.float32, torch.float16, torch.bfloat16)
-        and query.shape[0] == key.shape[0] == value.shape[0]
-        and key.shape[1] == value.shape[1]
-        and (query.shape[1] == key.shape[1] or (enable_gqa and query.shape[1] % key.shape[1] == 0))
-        and key.shape[2] == value.shape[2]
-        and query.shape[3] == key.shape[3]
-        and not any(each.numel() == 0 for each in given)
-        and (attn_mask is None or not (is_causal or attn_mask.requires_grad or attn_mask.ndim > 4))
-        and (attn_mask is None or attn_mask.dtype in (torch.bool, query.dtype))
-    ):
-        if lowered:
-            dtype = torch.get_autocast_dtype(device)
-            given = tuple(each.to(dtype) for each in given)
-            if attn_mask is not None and attn_mask.dtype != torch.bool:
-                attn_mask = attn_mask.to(dtype)
-        return own.dropout_attention(*given, attn_mask, _seed(weights, query.device), float(dropout_p), is_causal, scale)
-    return _of_pytorch(
-        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
-        enable_gqa=enable_gqa,
-    )  # fmt: skip
-
-
-# Functions, and what is traced in their places.
-TRACED: dict[Any, Any] = {_of_pytorch: _traced}

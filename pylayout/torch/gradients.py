@@ -48,32 +48,6 @@ def _(grad: torch.Tensor, x: torch.Tensor, *window: Any) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-@torch.library.custom_op("pylayout::attention_backward", mutates_args=())
-def attention_backward(
-    grad: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    attn_mask: torch.Tensor | None,
-    is_causal: bool,
-    scale: float | None,
-) -> Three:
-    keywords = {"attn_mask": attn_mask, "scale": scale}
-    out, logsumexp = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, is_causal, **keywords)
-    made: Three
-    made = aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        grad, q, k, v, out, logsumexp, 0.0, is_causal, **keywords
-    )
-    return made
-
-
-@attention_backward.register_fake
-def _(grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: Any) -> Three:
-    # As PyTorch's op gives them: (n, s, heads, e) in memory.
-    made = (each.new_empty([each.shape[dim] for dim in (0, 2, 1, 3)]).transpose(1, 2) for each in (q, k, v))
-    return next(made), next(made), next(made)
-
-
 @torch.library.custom_op("pylayout::layer_norm_backward", mutates_args=())
 def layer_norm_backward(
     grad: torch.Tensor, x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, eps: float
@@ -185,7 +159,9 @@ def _max_pool(node: Node, rank: int) -> Gradient:
 def _attention(node: Node) -> Gradient | None:
     grad, q, k, v, _, _, dropout, is_causal = node.args
     mask, scale = (node.kwargs.get(name) for name in ("attn_mask", "scale"))
-    return (own.attention_backward.default, (grad, q, k, v, mask, is_causal, scale)) if dropout == 0 else None
+    return (
+        (own.attention_backward.default, (grad, q, k, v, mask, None, 0.0, is_causal, scale)) if dropout == 0 else None
+    )
 
 
 def unaliased(node: Any) -> Any:

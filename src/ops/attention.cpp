@@ -85,9 +85,8 @@ double attention_flops(const Op& op) {
 
 Attributes given_attributes(const Op& op) {
   Attributes attributes;
-  for (const AttributeName& name :
-       std::initializer_list<AttributeName>{attr::scale, attr::is_causal, attr::enable_gqa, attr::softcap,
-                                            attr::dropout_p})
+  for (const AttributeName& name : std::initializer_list<AttributeName>{attr::scale, attr::is_causal, attr::enable_gqa,
+                                                                        attr::softcap, attr::dropout_p})
     if (!op.attributes.is_none(name)) attributes.take(op.attributes, {name});
   return attributes;
 }
@@ -119,8 +118,9 @@ void add_attention_attributes(Schema& schema) {
 
 void add_seed(Schema& schema) {
   schema
-      .optional("seed",
-                "one or two elements, s64, as of random_dropout, where dropout_p is more than 0: which weights are dropped")
+      .optional(
+          "seed",
+          "one or two elements, s64, as of random_dropout, where dropout_p is more than 0: which weights are dropped")
       .of({DType::s64})
       .batched(Batch::mixes);
 }

@@ -256,7 +256,7 @@ void check_float(const Op& op, int input);                          // f32, f16 
 void check_same_dtype(const Op& op, int input, int reference = 0);  // weight.dtype is f16, expected f32 (x.dtype)
 // The shape of an input; `why` says where the expectation comes from: "x.c".  Absent inputs pass.
 void check_shape(const Op& op, int input, const Dims& expected, const char* why);
-void check_seed(const Op& op, int input);  // of random numbers: one element or two
+void check_seed(const Op& op, int input);                        // of random numbers: one element or two
 void check_finite(const Op& op, const Key<double>& attribute);   // neither NaN nor infinite
 void check_not_nan(const Op& op, const Key<double>& attribute);  // None passes
 // Each value in [lowest, highest].

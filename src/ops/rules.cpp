@@ -235,8 +235,7 @@ bool keeps_images_apart(const Op& op, const std::vector<bool>& batched) {
       case Batch::broadcast:
         if (batched[i] ? in.rank() != rank : in.rank() == rank && in.shape[0] != 1) return false;
         break;
-      case Batch::mixes:
-        return false;
+      case Batch::mixes: return false;
     }
   }
   return elementwise || passes_by(op, 0);

@@ -563,22 +563,20 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 8, 4, 3), IMAGE, [3, 3], [2, 2], [1, 1], False, False, 5),
     ],
     "avg_pool3d_backward.default": [(r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)],
-    "pylayout.attention_backward.default": [
-        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, True, None),
-        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 4), r(1, 1, 5, 7), False, 0.3),
-        (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), None, True, None),
-    ],
     "pylayout.dropout.default": [(r(3, 5), _SEED, 0.3), (_halves(300, 7), _SEED, 0.5)],
     "pylayout.dropout_mask.default": [(_SEED, [3, 5], 0.3), (_SEED, [300, 7], 0.5)],
     "native_dropout_backward.default": [(r(3, 5), b(3, 5), 1.25)],
-    "pylayout.dropout_attention.default": [
+    "pylayout.attention.default": [
+        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, None, 0.0, True, None),
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, _SEED, 0.3, True, None),
         (r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 6), r(1, 1, 5, 7), _SEED, 0.5, False, 0.3),
         (r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), b(2, 1, 5, 5), _SEED, 0.3, False, None),
     ],
-    "pylayout.dropout_attention_backward.default": [
-        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, _SEED, 0.3, True, None),
+    "pylayout.attention_backward.default": [
+        (*(r(2, 3, 5, 4) for _ in range(4)), None, None, 0.0, True, None),
+        (*(r(2, 3, 5, 4) for _ in range(4)), None, _SEED, 0.3, True, None),
         (r(2, 3, 5, 6), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 6), r(1, 1, 5, 7), _SEED, 0.5, False, 0.3),
+        (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), None, None, 0.0, True, None),
         (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), b(2, 1, 5, 5), _SEED, 0.3, False, None),
     ],
     "pylayout.batch_norm_activation_backward.default": [

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "attention.h"
 #include "early.h"
 #include "later.h"
 #include "lists.h"
@@ -57,6 +58,7 @@ OCL_API int ocl_current_device() { return current_device(); }
 OCL_API int ocl_set_device(int index) {
   return guarded([&] { set_current_device(c10::DeviceIndex(index)); });
 }
+OCL_API void ocl_gain_by_attention(int index, int gains) { gain_by_attention(c10::DeviceIndex(index), gains != 0); }
 OCL_API int ocl_take_counters(int index, int64_t counters, int64_t* seed) {  // the key, and the first counter
   return guarded([&] {
     const RandomSeed taken = take_counters(std::nullopt, c10::DeviceIndex(index), uint64_t(counters));

@@ -26,6 +26,7 @@
 
 #include "fallback.h"
 #include "numbers.h"
+#include "random.h"
 #include "shim.h"
 #include "transforms.h"
 
@@ -240,7 +241,7 @@ struct Dropout : torch::autograd::Function<Dropout> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const Tensor& seed, double p) {
     context->save_for_backward({seed});
     context->saved_data["p"] = p;
-    return dropped(x, seed, p);
+    return plain(x, seed, p);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
@@ -249,9 +250,9 @@ struct Dropout : torch::autograd::Function<Dropout> {
     return {of(gradients[0], seed, p), Tensor(), Tensor()};
   }
   static Tensor of(const Tensor& x, const Tensor& seed, double p) {
-    return at::GradMode::is_enabled() && x.requires_grad() ? apply(x, seed, p) : dropped(x, seed, p);
+    return at::GradMode::is_enabled() && x.requires_grad() ? apply(x, seed, p) : plain(x, seed, p);
   }
-  static Tensor dropped(const Tensor& x, const Tensor& seed, double p) {
+  static Tensor plain(const Tensor& x, const Tensor& seed, double p) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const c10::DeviceGuard guard(x.device());
     const Tensor made = at::empty_like(x);
@@ -260,10 +261,6 @@ struct Dropout : torch::autograd::Function<Dropout> {
   }
 };
 
-bool is_traced(const Tensor& x) {
-  return at::isTensorSubclassLike(x) || c10::impl::TorchDispatchModeTLS::any_modes_set();
-}
-
 Tensor dropout(const Tensor& x, double p, bool train) {
   const auto dtype = dtype_of(x.scalar_type());
   const bool own = dtype && *dtype <= PL_BF16;
@@ -271,12 +268,20 @@ Tensor dropout(const Tensor& x, double p, bool train) {
   if (is_traced(x) || is_transformed(x)) return std::get<0>(at::native_dropout(x, p, true));  // sizes may be symbols
   if (x.numel() == 0) return x;
   if (!own || !(p > 0 && p < 1)) return at::native::dropout(x, p, train);
-  const c10::DeviceIndex device = x.device().index();
-  const uint64_t counters = (uint64_t(x.numel()) + 3) / 4;
-  return Dropout::of(x, seed_on(device, take_counters(std::nullopt, device, counters)), p);
+  return Dropout::of(x, dropout_seed(x.device().index(), x.numel()), p);
 }
 
 }  // namespace
+
+bool is_traced(const Tensor& x) {
+  return at::isTensorSubclassLike(x) || c10::impl::TorchDispatchModeTLS::any_modes_set();
+}
+
+Tensor dropout_seed(c10::DeviceIndex device, int64_t elements) {
+  return seed_on(device, take_counters(std::nullopt, device, (uint64_t(elements) + 3) / 4));
+}
+
+Tensor dropped(const Tensor& x, const Tensor& seed, double p) { return Dropout::of(x, seed, p); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("uniform_", uniform);

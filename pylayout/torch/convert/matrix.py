@@ -150,18 +150,6 @@ def _attention(
     return made
 
 
-def _attention_backward(
-    call: Call, grad: Operand, q: Operand, k: Operand, v: Operand, mask: Any, causal: bool, scale: Any,
-    seed: Any = None, p: float = 0,
-) -> Any:  # fmt: skip
-    made = call.op(
-        "scaled_dot_product_attention_backward", q, k, v, grad, _mask_of(call, q, mask), seed,
-        scale=None if scale is None else float(scale), is_causal=causal, enable_gqa=q.shape[1] != k.shape[1],
-        dropout_p=float(p),
-    )  # fmt: skip
-    return tuple(made)
-
-
 @converter("_scaled_dot_product_flash_attention_for_cpu.default", note="dropout; where logsumexp is used")
 def flash_attention(
     call: Call,
@@ -177,25 +165,22 @@ def flash_attention(
     return _attention(call, q, k, v, attn_mask, is_causal, scale), None
 
 
-@converter("pylayout.dropout_attention.default")
-def dropout_attention(
-    call: Call, q: Operand, k: Operand, v: Operand, attn_mask: Operand | None, seed: Operand, p: float,
+@converter("pylayout.attention.default")
+def attention(
+    call: Call, q: Operand, k: Operand, v: Operand, mask: Operand | None, seed: Operand | None, p: float,
     is_causal: bool, scale: float | None,
 ) -> Operand:  # fmt: skip
-    return _attention(call, q, k, v, attn_mask, is_causal, scale, seed, p)
-
-
-@converter("pylayout.dropout_attention_backward.default")
-def dropout_attention_backward(
-    call: Call, grad: Operand, q: Operand, k: Operand, v: Operand, attn_mask: Operand | None, seed: Operand, p: float,
-    is_causal: bool, scale: float | None,
-) -> Any:  # fmt: skip
-    return _attention_backward(call, grad, q, k, v, attn_mask, is_causal, scale, seed, p)
+    return _attention(call, q, k, v, mask, is_causal, scale, seed, p)
 
 
 @converter("pylayout.attention_backward.default")
 def attention_backward(
-    call: Call, grad: Operand, q: Operand, k: Operand, v: Operand, attn_mask: Operand | None, is_causal: bool,
-    scale: float | None,
+    call: Call, grad: Operand, q: Operand, k: Operand, v: Operand, mask: Operand | None, seed: Operand | None,
+    p: float, is_causal: bool, scale: float | None,
 ) -> Any:  # fmt: skip
-    return _attention_backward(call, grad, q, k, v, attn_mask, is_causal, scale)
+    made = call.op(
+        "scaled_dot_product_attention_backward", q, k, v, grad, _mask_of(call, q, mask), seed,
+        scale=None if scale is None else float(scale), is_causal=is_causal, enable_gqa=q.shape[1] != k.shape[1],
+        dropout_p=float(p),
+    )  # fmt: skip
+    return tuple(made)

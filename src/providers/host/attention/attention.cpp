@@ -277,8 +277,7 @@ void list_attention(const Op& op, CandidateList& out) {
   for (const auto& [from, to] : attention_layouts(op.in(0).shape)) {
     std::vector<TensorDesc> inputs;
     for (int i = 0; i < 3; ++i) inputs.push_back(strided_view_as(op.in(i), from));
-    for (int i = 3; i < int(op.inputs.size()); ++i)
-      inputs.push_back(op.has(i) ? dense_plain(op.in(i)) : TensorDesc());
+    for (int i = 3; i < int(op.inputs.size()); ++i) inputs.push_back(op.has(i) ? dense_plain(op.in(i)) : TensorDesc());
     const TensorDesc y = op.out().with_layout(to);
     if (op.has_empty_tensor()) {
       // No keys: nothing is seen.

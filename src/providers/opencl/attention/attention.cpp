@@ -29,14 +29,16 @@ std::unique_ptr<Kernel> prepare_attention(OpenclDevice& device, const Op& op, co
   source.define("KEYS", "K_DIM(6)").define("WIDTH", "Q_DIM(7)").define("CAUSAL", int(op.attributes[attr::is_causal]));
   source.define("GROUP", last > 1 ? q.shape[last - 2] / k.shape[last - 2] : 1);
   if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
-  define_dropout(source, op, 4);
+  const DropoutBits dropout(op, 4, 0);
+  dropout.define(source, op);
   const int64_t width = dst.dims[7];
   source.define("VALUES", width <= 1 ? 1 : width <= 4 ? 4 : width <= 16 ? 16 : 64);
   const int64_t rows = dst.places() / dst.padded(7);
   auto kernel = std::make_unique<KernelList>(device);
+  dropout.draw(*kernel, op);
   Launch& launch = kernel->add(source, "attention_rows").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) launch.input(3, "MASK");
-  if (op.has(4)) launch.input(4);
+  dropout.pass(launch);
   launch.output(0, "DST").scalar(cl_float(op.attributes[attr::scale])).index(rows);
   launch.global({size_t(rows)}).local({32});
   return kernel;
@@ -51,6 +53,7 @@ void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
     for (int i = 0; i < 3; ++i) candidate.inputs[size_t(i)] = as_it_lies(op.in(i), layout);
     for (int i : {3, 4})
       if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+    candidate.workspace_bytes = DropoutBits(op, 4, 0).bytes();
     candidate.efficiency = 0.02;
     if (!device.capabilities().cpu) {  // a work-item a query
       const TensorDesc& y = op.out();

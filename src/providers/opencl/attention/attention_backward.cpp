@@ -54,6 +54,7 @@ struct Gradients {
     values = v[last];
   }
   size_t stats_bytes() const { return size_t(query_heads * queries) * 4 * sizeof(float); }
+  DropoutBits dropout(const Op& op) const { return {op, kSeed, stats_bytes()}; }
 
   // Three quarters of what the forward kernel reached on an H200 with 96 heads of 1,024 rows (docs/results/h200.md).
   double teraflops() const { return bits() == 16 ? 200 : products == 1 ? 100 : 28; }
@@ -118,19 +119,21 @@ void define_tensors(KernelSource& source, const Op& op, const Candidate& candida
     source.define("MASK_IS_BOOL", int(op.in(kMask).dtype == DType::boolean));
   }
   if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
-  define_dropout(source, op, kSeed);
   source.define("CAUSAL", int(op.attributes[attr::is_causal]));
 }
-Launch& pass_inputs(Launch& launch, const Op& op) {
+Launch& pass_inputs(Launch& launch, const Op& op, const DropoutBits& dropout) {
   launch.input(kQ, "Q").input(kK, "K").input(kV, "V").input(kGrad, "GRAD");
   if (op.has(kMask)) launch.input(kMask, "MASK");
-  return op.has(kSeed) ? launch.input(kSeed) : launch;
+  dropout.pass(launch);
+  return launch.workspace();
 }
 
 std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Gradients sizes(op, device);
+  const DropoutBits dropout = sizes.dropout(op);
   KernelSource source("attention/attention_backward_rows.cl");
   define_tensors(source, op, candidate);
+  dropout.define(source, op);
   const char* const results[] = {"DQ", "DK", "DV"};
   for (size_t i = 0; i < 3; ++i) source.tensor(results[i], rows_of(candidate.outputs[i]));
   source.define("WIDTH", sizes.width).define("VALUES", sizes.values).define("SHARED_BY", sizes.group);
@@ -138,13 +141,14 @@ std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Op& op, const C
   source.define("PIECE", most <= 16 ? 16 : 64);
   const auto scale = cl_float(op.attributes[attr::scale]);
   auto kernel = std::make_unique<KernelList>(device);
+  dropout.draw(*kernel, op);
   const auto over = [&](Launch& launch, int64_t rows) {
     launch.scalar(scale).index(rows).global({size_t(rows)}).local({size_t(kLocalItems)});
   };
-  over(pass_inputs(kernel->add(source, "attention_backward_stats"), op).workspace(), sizes.query_heads * sizes.queries);
-  over(pass_inputs(kernel->add(source, "attention_backward_rows"), op).workspace().output(0, "DQ"),
+  over(pass_inputs(kernel->add(source, "attention_backward_stats"), op, dropout), sizes.query_heads * sizes.queries);
+  over(pass_inputs(kernel->add(source, "attention_backward_rows"), op, dropout).output(0, "DQ"),
        sizes.query_heads * sizes.queries);
-  over(pass_inputs(kernel->add(source, "attention_backward_columns"), op).workspace().output(1, "DK").output(2, "DV"),
+  over(pass_inputs(kernel->add(source, "attention_backward_columns"), op, dropout).output(1, "DK").output(2, "DV"),
        sizes.key_heads * sizes.keys);
   return kernel;
 }
@@ -159,17 +163,20 @@ std::unique_ptr<Kernel> prepare_mma(OpenclDevice& device, const Op& op, const Ca
   for (size_t i = 0; i < 3; ++i) pairs = pairs && rows_aligned(rows_of(candidate.outputs[i]), 2);
   const double scale = op.attributes[attr::scale];
   auto kernel = std::make_unique<KernelList>(device);
+  const DropoutBits dropout = sizes.dropout(op);
+  dropout.draw(*kernel, op);
   const auto add = [&](int part, std::initializer_list<int> results) {
     const char* const names[] = {"DQ", "DK", "DV"};
     KernelSource source("attention/attention_backward_mma.cl");
     define_tensors(source, op, candidate);
+    dropout.define(source, op);
     for (int i : results) source.tensor(names[i], rows_of(candidate.outputs[size_t(i)]));
     point.define(source);
     source.define("PART", part).define("MATRIX_DTYPE", name_of(sizes.dtype)).define("PRODUCTS", sizes.products);
     source.define("NVIDIA_PTX", sizes.unit ? 1 : 0).define("GROUP", sizes.group);
     source.define("WIDTH", sizes.width).define("VALUES", sizes.values);
     source.define("PIECES", int(pieces)).define("PAIRS", int(pairs));
-    Launch& launch = pass_inputs(kernel->add(source, "attention_backward_mma"), op).workspace();
+    Launch& launch = pass_inputs(kernel->add(source, "attention_backward_mma"), op, dropout);
     for (int i : results) launch.output(i, names[i]);
     launch.scalar(cl_float(scale / std::log(2.0))).scalar(cl_float(scale));
     const auto items = size_t(point["WARPS_M"] * 32);
@@ -191,7 +198,7 @@ Candidate base_candidate(const Op& op, const Gradients& sizes, const Layout& lay
   for (int i : {kMask, kSeed})
     if (op.has(i)) base.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
   for (size_t i = 0; i < 3; ++i) base.outputs[i] = op.out(int(i)).with_layout(layout);
-  base.workspace_bytes = sizes.stats_bytes();
+  base.workspace_bytes = sizes.stats_bytes() + sizes.dropout(op).bytes();
   return base;
 }
 

@@ -133,16 +133,18 @@ std::unique_ptr<Kernel> prepare_attention_mma(OpenclDevice& device, const Op& op
   source.define("NVIDIA_PTX", attention.unit ? 1 : 0).define("WIDTH", attention.width);
   const Dims &q = op.in(0).shape, &k = op.in(1).shape;
   if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
-  define_dropout(source, op, 4);
+  const DropoutBits dropout(op, 4, 0);
+  dropout.define(source, op);
   source.define("GROUP", last > 1 ? q[last - 2] / k[last - 2] : 1);
   source.define("VALUES", attention.values).define("CAUSAL", int(op.attributes[attr::is_causal]));
   source.define("RISING", int(op.attributes[attr::scale] > 0))
       .define("PIECES", int(pieces))
       .define("PAIRS", int(attention.values % 2 == 0 && rows_aligned(dst, 2)));
   auto kernel = std::make_unique<KernelList>(device);
+  dropout.draw(*kernel, op);
   Launch& launch = kernel->add(source, "attention_mma").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) launch.input(3, "MASK");
-  if (op.has(4)) launch.input(4);
+  dropout.pass(launch);
   launch.output(0, "DST").scalar(cl_float(op.attributes[attr::scale] / std::log(2.0)));
   const auto items = size_t(point["WARPS_M"] * 32);
   const int64_t tiles = rounded_up(attention.queries, point["TILE_M"]) / point["TILE_M"] * attention.heads;
@@ -178,6 +180,7 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
     for (int i : {3, 4})
       if (op.has(i)) base.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
     base.outputs[0] = op.out().with_layout(layout);
+    base.workspace_bytes = DropoutBits(op, 4, 0).bytes();
     attention_mma_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
       // Most of the time is the first copies', the exponentials' and what tiles' edges leave empty.
       const double used = double(attention.queries) / double(rounded_up(attention.queries, p["TILE_M"])) *

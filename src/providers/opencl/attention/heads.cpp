@@ -14,12 +14,41 @@ std::vector<Layout> heads_layouts(const Op& op) {
   return layouts;
 }
 
-void define_dropout(KernelSource& source, const Op& op, int seed) {
-  if (!op.has(seed)) return;
-  const double p = op.attributes[attr::dropout_p];
+DropoutBits::DropoutBits(const Op& op, int seed_input, size_t at_byte) : at(at_byte) {
+  if (!op.has(seed_input)) return;
+  seed = seed_input;
+  const Dims &q = op.in(0).shape, &k = op.in(1).shape;
+  rows = q[q.size() - 1] ? q.product() / q[q.size() - 1] : 0;
+  keys = k[k.size() - 2];
+}
+
+size_t DropoutBits::bytes() const {
+  constexpr int64_t kMostRowsOfTile = 128;  // tiles read bits of rows that do not exist
+  return seed < 0 ? 0 : size_t((rows + kMostRowsOfTile) * ((keys + 31) / 32) + 1) * sizeof(cl_uint);
+}
+
+void DropoutBits::draw(KernelList& kernel, const Op& op) const {
+  if (seed < 0) return;
+  KernelSource source("attention/dropout_bits.cl");
   define_seed(source, op.in(seed));
-  source.define("DROPOUT_HIGHEST", concat(uint64_t(std::ceil(p * 4294967296.0)) - 1, "u"));
-  source.define("DROPOUT_SCALE", 1 / (1 - p));
+  source.define("DROPOUT_HIGHEST", concat(uint64_t(std::ceil(op.attributes[attr::dropout_p] * 4294967296.0)) - 1, "u"));
+  const int64_t words = rows * ((keys + 31) / 32);
+  if (words == 0) return;
+  kernel.add(source, "dropout_bits")
+      .input(seed)
+      .workspace()
+      .index(int64_t(at / sizeof(cl_uint)))
+      .index(keys)
+      .index(words)
+      .global({size_t(words)});
+}
+
+void DropoutBits::define(KernelSource& source, const Op& op) const {
+  if (seed >= 0) source.define("DROPOUT_SCALE", 1 / (1 - op.attributes[attr::dropout_p]));
+}
+
+void DropoutBits::pass(Launch& launch) const {
+  if (seed >= 0) launch.workspace().index(int64_t(at / sizeof(cl_uint)));
 }
 
 bool rows_aligned(const Addressing& rows, int64_t elements) {

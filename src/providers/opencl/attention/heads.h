@@ -13,8 +13,19 @@ inline TensorDesc as_it_lies(const TensorDesc& desc, const Layout& layout) {
   return desc.layout == layout && !desc.is_dense() ? desc : desc.with_layout(layout);
 }
 
-// What kernels are told of dropout (kernels/attention/dropout.clh), where the op's input `seed` is given.
-void define_dropout(KernelSource& source, const Op& op, int seed);
+// Dropout, where the op's input `seed` is given: bits of all weights, in the workspace from `at` on (bytes), are drawn
+// by a launch of their own and passed to others (kernels/attention/dropout.clh).
+struct DropoutBits {
+  int seed = -1;               // the input's number, -1: nothing is dropped
+  int64_t rows = 0, keys = 0;  // queries of all heads; keys
+  size_t at = 0;
+
+  DropoutBits(const Op& op, int seed, size_t at);
+  size_t bytes() const;
+  void draw(KernelList& kernel, const Op& op) const;
+  void define(KernelSource& source, const Op& op) const;
+  void pass(Launch& launch) const;
+};
 
 // All rows of a tensor, of eight dimensions (rows.h), begin at multiples of `elements`.
 bool rows_aligned(const Addressing& rows, int64_t elements);

@@ -1,0 +1,146 @@
+"""Attention as one op, forward and backward, whose scores and weights are never a tensor, with dropout or without.
+
+PyTorch traces its own op on the CPU where nothing is dropped, and products, a softmax and dropout elsewhere. It runs
+these ops where plans refuse them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .dropout import factors, is_drawn_by_pytorch, seed_for
+
+__all__ = ["TRACED"]
+
+aten = torch.ops.aten
+own = torch.ops.pylayout
+Tensor = torch.Tensor
+
+_of_pytorch = torch.nn.functional.scaled_dot_product_attention
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _scale(q: Tensor, scale: float | None) -> float:
+    return float(q.shape[-1] ** -0.5) if scale is None else scale
+
+
+def _repeated(q: Tensor, x: Tensor) -> Tensor:
+    return x.repeat_interleave(q.shape[1] // x.shape[1], 1)
+
+
+def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
+    scores = q @ _repeated(q, k).mT * _scale(q, scale)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    if is_causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+        scores = scores.masked_fill(~seen, -torch.inf)
+    made: Tensor = aten._safe_softmax(scores, -1)
+    return made
+
+
+def _by_words(x: Tensor) -> Tensor:
+    """As (n, l, heads, e) in memory, as plans give what a product reads next."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _kept(weights: Tensor, seed: Tensor | None, p: float) -> Tensor:
+    """What weights are multiplied by in dropout."""
+    return torch.ones_like(weights) if seed is None else factors(seed, weights.shape, p).to(weights.dtype)
+
+
+@torch.library.custom_op("pylayout::attention", mutates_args=())
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor | None, p: float, is_causal: bool,
+    scale: float | None,
+) -> Tensor:  # fmt: skip
+    """Of (n, heads, words, columns); k and v may have fewer heads. seed: of dropout, None where nothing is dropped."""
+    weights = _weights(q, k, mask, is_causal, scale)
+    return _by_words(weights * _kept(weights, seed, p) @ _repeated(q, v))
+
+
+@attention.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
+    return q.new_empty([q.shape[0], q.shape[2], q.shape[1], v.shape[3]]).transpose(1, 2)
+
+
+@torch.library.custom_op("pylayout::attention_backward", mutates_args=())
+def attention_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor | None, p: float, is_causal: bool,
+    scale: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    weights = _weights(q, k, mask, is_causal, scale)
+    kept = _kept(weights, seed, p)
+    of_weights = grad @ _repeated(q, v).mT * kept
+    of_scores = weights * (of_weights - (weights * of_weights).sum(-1, keepdim=True)) * _scale(q, scale)
+
+    def shared(x: Tensor, like: Tensor) -> Tensor:
+        return _by_words(x.reshape(x.shape[0], like.shape[1], -1, *x.shape[2:]).sum(2))
+
+    dq, dk, dv = of_scores @ _repeated(q, k), of_scores.mT @ q, (weights * kept).mT @ grad
+    return _by_words(dq), shared(dk, k), shared(dv, v)
+
+
+@attention_backward.register_fake
+def _(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    made = (each.new_empty([each.shape[dim] for dim in (0, 2, 1, 3)]).transpose(1, 2) for each in (q, k, v))
+    return next(made), next(made), next(made)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    q, k, v, mask, seed, *ctx.attributes = inputs
+    ctx.save_for_backward(q, k, v, mask, seed)
+
+
+def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    made = own.attention_backward(grad, *ctx.saved_tensors, *ctx.attributes)
+    return *made, None, None, None, None, None
+
+
+attention.register_autograd(_gradient, setup_context=_keep)
+
+
+def _suits(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, enable_gqa: bool) -> bool:
+    given = (q, k, v)
+    if not all(each.ndim == 4 and each.device == q.device and each.dtype == q.dtype for each in given):
+        return False
+    if q.dtype not in _FLOATS or any(each.numel() == 0 for each in given):
+        return False
+    if not (q.shape[0] == k.shape[0] == v.shape[0] and q.shape[3] == k.shape[3] and k.shape[1:3] == v.shape[1:3]):
+        return False
+    if q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0):
+        return False
+    if mask is None:
+        return True
+    return mask.ndim <= 4 and mask.dtype in (torch.bool, q.dtype) and not (is_causal or mask.requires_grad)
+
+
+def _traced(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """What is traced in the place of attention: PyTorch's own where that is one op, or this one does not suit."""
+    device = query.device
+    elements = math.prod((*query.shape[:-1], key.shape[-2]))
+    drops = 0 < dropout_p < 1 and not is_drawn_by_pytorch(elements, device)
+    if drops or (device.type == "ocl" and dropout_p == 0):
+        given = (query, key, value, attn_mask)
+        if torch.is_autocast_enabled(device.type):
+            dtype = torch.get_autocast_dtype(device.type)
+            q, k, v, mask = (each.to(dtype) if each is not None and each.dtype in _FLOATS else each for each in given)
+        else:
+            q, k, v, mask = given
+        if device.type in ("cpu", "ocl") and _suits(q, k, v, mask, is_causal, enable_gqa):
+            seed = seed_for(elements, device) if drops else None
+            return own.attention(q, k, v, mask, seed, float(dropout_p), is_causal, scale)
+    return _of_pytorch(
+        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
+        enable_gqa=enable_gqa,
+    )  # fmt: skip
+
+
+# Functions, and what is traced in their places.
+TRACED: dict[Any, Any] = {_of_pytorch: _traced}
