@@ -77,7 +77,7 @@ def test_options_of_compile_exist() -> None:
     page = (ROOT / "docs" / "howto" / "pytorch.md").read_text("utf-8")
     table = page[page.index("| option | meaning |") :].partition("\n\n")[0]
     named = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
-    assert named and named <= keywords
+    assert named and named <= keywords | {"fallback_random"}  # of PyTorch's graphs alone
 
 
 def python_of(text: str) -> list[str]:

@@ -7,13 +7,15 @@ these ops where plans refuse them.
 from __future__ import annotations
 
 import math
+import types
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from .dropout import factors, is_drawn_by_pytorch, seed_for
 
-__all__ = ["TRACED"]
+__all__ = ["TRACED", "attend"]
 
 aten = torch.ops.aten
 own = torch.ops.pylayout
@@ -118,6 +120,51 @@ def _suits(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, enable_gqa: bool)
     return mask.ndim <= 4 and mask.dtype in (torch.bool, q.dtype) and not (is_causal or mask.requires_grad)
 
 
+def _lowered(*given: Any) -> tuple[Any, ...]:
+    """As autocast gives them to a product."""
+    device = given[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return given
+    dtype = torch.get_autocast_dtype(device)
+    return tuple(each.to(dtype) if each is not None and each.dtype in _FLOATS else each for each in given)
+
+
+def _one_mask(added: Sequence[Tensor], hidden: Sequence[tuple[Tensor, float]], dtype: torch.dtype) -> Tensor | None:
+    if not added and [number for _, number in hidden] == [-math.inf]:
+        return hidden[0][0].logical_not()
+    terms = [*added, *(torch.where(mask, number, 0.0) for mask, number in hidden)]
+    return sum(terms[1:], terms[0]).to(dtype) if terms else None
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, added: Sequence[Tensor], hidden: Sequence[tuple[Tensor, float]], p: float,
+    scale: float,
+) -> Tensor:  # fmt: skip
+    """What is traced in the place of attention that a model spells (spelled_attention.py).
+
+    Of q (..., l, e), k (..., s, e) and v (..., s, ev). added: to scores; hidden: masks, and what scores become there.
+    """
+    rank, elements = q.ndim, math.prod((*q.shape[:-1], k.shape[-2]))
+    drops = p > 0 and not is_drawn_by_pytorch(elements, q.device)
+    fits = rank in (3, 4) or (rank > 4 and not added and not hidden)
+    if fits and p < 1 and (drops or p == 0) and q.device.type in ("cpu", "ocl"):
+        low = _lowered(q, k, v)
+        mask = _one_mask(added, hidden, low[0].dtype)
+        if rank == 3:
+            mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
+        stacks = [each[:, None] if rank == 3 else each.flatten(0, rank - 4) for each in low]
+        if _suits(stacks[0], stacks[1], stacks[2], mask, False, False):
+            seed = seed_for(elements, q.device) if drops else None
+            made: Tensor = own.attention(*stacks, mask, seed, p, False, scale)
+            return made[:, 0] if rank == 3 else made.reshape(*q.shape[:-1], v.shape[-1]) if rank > 4 else made
+    scores = q @ k.mT * scale
+    for mask, number in hidden:
+        scores = scores.masked_fill(mask, number)
+    for mask in added:
+        scores = scores + mask
+    return torch.nn.functional.dropout(scores.softmax(-1), p) @ v
+
+
 def _traced(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
@@ -127,12 +174,7 @@ def _traced(
     elements = math.prod((*query.shape[:-1], key.shape[-2]))
     drops = 0 < dropout_p < 1 and not is_drawn_by_pytorch(elements, device)
     if drops or (device.type == "ocl" and dropout_p == 0):
-        given = (query, key, value, attn_mask)
-        if torch.is_autocast_enabled(device.type):
-            dtype = torch.get_autocast_dtype(device.type)
-            q, k, v, mask = (each.to(dtype) if each is not None and each.dtype in _FLOATS else each for each in given)
-        else:
-            q, k, v, mask = given
+        q, k, v, mask = _lowered(query, key, value, attn_mask)
         if device.type in ("cpu", "ocl") and _suits(q, k, v, mask, is_causal, enable_gqa):
             seed = seed_for(elements, device) if drops else None
             return own.attention(q, k, v, mask, seed, float(dropout_p), is_causal, scale)
@@ -142,5 +184,15 @@ def _traced(
     )  # fmt: skip
 
 
+_heads = torch.nn.functional.multi_head_attention_forward
+# PyTorch's function, which dynamo leaves whole, but that the attention in it is the one above.
+_traced_heads = types.FunctionType(
+    _heads.__code__,
+    {**vars(torch.nn.functional), "scaled_dot_product_attention": _traced},
+    argdefs=_heads.__defaults__,
+    closure=_heads.__closure__,
+)
+_traced_heads.__globals__[_heads.__name__] = _traced_heads  # what modes of torch functions are told to call
+
 # Functions, and what is traced in their places.
-TRACED: dict[Any, Any] = {_of_pytorch: _traced}
+TRACED: dict[Any, Any] = {_of_pytorch: _traced, _heads: _traced_heads}

@@ -19,6 +19,7 @@ from .gradients import KEPT, replace_gradients
 from .joint import partition
 from .options import compile_options
 from .registry import converters, name_of
+from .spelled_attention import fuse_spelled_attention
 
 __all__ = ["backend", "decompositions"]
 
@@ -97,6 +98,7 @@ def backend(
     """
     wanted = compile_options(options)
     fallback_random = bool(wanted.pop("fallback_random", False))
+    fuse_spelled_attention(module.graph, fallback_random)
     traced = TRACED if fallback_random else {**TRACED, **ATTENTION}
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in traced:

@@ -121,8 +121,7 @@ void add_seed(Schema& schema) {
       .optional(
           "seed",
           "one or two elements, s64, as of random_dropout, where dropout_p is more than 0: which weights are dropped")
-      .of({DType::s64})
-      .batched(Batch::mixes);
+      .of({DType::s64});
 }
 
 Schema scaled_dot_product_attention() {
@@ -155,7 +154,7 @@ Schema scaled_dot_product_attention() {
       .like_or("q", {DType::boolean})
       .batched(Batch::broadcast);
   add_seed(schema);
-  schema.result(Result("y").like("q"));
+  schema.batched(Batch::mixes).result(Result("y").like("q"));
   add_attention_attributes(schema);
   schema.last_axes = 2;
   schema.infer = infer_attention;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import random_numbers
 
 from .case import Case, into, normal, operands, post_ops
 
@@ -257,3 +258,49 @@ add(
     scale=3.0,
     softcap=2.5,
 )
+
+
+def attention_by_formula(torch: Any, qkv: list[Any], a: dict[str, Any], rest: list[Any]) -> Any:
+    """PyTorch gives queries that see no key NaN, and draws other numbers. `rest`: of a mask and a seed those given."""
+    q, k, v = qkv
+    mask, seed = (next((t for t in rest if (t.dtype == torch.int64) == is_seed), None) for is_seed in (False, True))
+    if a.get("enable_gqa"):
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = q @ k.mT * a.get("scale", q.shape[-1] ** -0.5)
+    if "softcap" in a:
+        scores = a["softcap"] * torch.tanh(scores / a["softcap"])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    if a.get("is_causal"):
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
+    weights = torch.where(scores == -torch.inf, 0, (scores - scores.detach().amax(-1, True).clamp(min=-1e300)).exp())
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
+    if seed is not None:
+        weights = random_numbers.dropout(torch, None, [weights, seed], {"p": a["dropout_p"]})
+    return weights @ v
+
+
+Shape = tuple[int, ...]
+
+# Shapes of q, k and v, the seed, whether there is a mask.
+DROPPED: list[tuple[Shape, Shape, Shape, tuple[int, ...], bool]] = [
+    ((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19), (7,), False),
+    ((2, 6, 37, 16), (2, 2, 36, 16), (2, 2, 36, 16), (5, 2**33), False),
+    ((2, 2, 70, 32), (2, 2, 61, 32), (2, 2, 61, 32), (-9,), True),
+    ((1, 2, 5, 20), (1, 2, 1100, 20), (1, 2, 1100, 32), (7, 3), False),
+]
+
+
+def dropped(q: Shape, k: Shape, v: Shape, seed: tuple[int, ...], mask: bool) -> tuple[str, Any, dict[str, Any]]:
+    """Of a case of dropout in attention its name, what makes its tensors, and its attributes."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        masks = rng.standard_normal((q[-2], k[-2])) > -1 if mask else None
+        return [*normal(q, k, v)(rng), masks, np.array(seed[0] if len(seed) == 1 else seed, "i8")]
+
+    return f"dropout {q} {v} {seed}", make, {"dropout_p": 0.3, "is_causal": not mask, "enable_gqa": q[-3] != k[-3]}
+
+
+for _case in DROPPED:
+    _name, _make, _a = dropped(*_case)
+    add(_SDPA, _make, lambda torch, f, t, a: attention_by_formula(torch, t[:3], a, t[3:]), name=_name, **_a)

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import random_numbers
 
 from .case import X4, Case, into, normal, post_ops, wrapped
 from .convolution import conv
-from .matrix import decaying, masked, scanned, with_lowest
+from .matrix import DROPPED, attention_by_formula, decaying, dropped, masked, scanned, with_lowest
 from .pooling import boxed, grid_sampled, gridded, roi_aligned
 
 CASES: list[Case] = []
@@ -40,26 +39,6 @@ def conv_weights(spatial: int):
         return torch.autograd.grad(y, weight, t[1])[0]
 
     return reference
-
-
-def attention_by_formula(torch: Any, qkv: list[Any], a: dict[str, Any], rest: list[Any]) -> Any:
-    """PyTorch gives queries that see no key NaN, and draws other numbers. `rest`: of a mask and a seed those given."""
-    q, k, v = qkv
-    mask, seed = (next((t for t in rest if (t.dtype == torch.int64) == is_seed), None) for is_seed in (False, True))
-    if a.get("enable_gqa"):
-        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
-    scores = q @ k.mT * a.get("scale", q.shape[-1] ** -0.5)
-    if "softcap" in a:
-        scores = a["softcap"] * torch.tanh(scores / a["softcap"])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    if a.get("is_causal"):
-        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
-    weights = torch.where(scores == -torch.inf, 0, (scores - scores.detach().amax(-1, True).clamp(min=-1e300)).exp())
-    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
-    if seed is not None:
-        weights = random_numbers.dropout(torch, None, [weights, seed], {"p": a["dropout_p"]})
-    return weights @ v
 
 
 def attention_gradients(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
@@ -109,31 +88,14 @@ for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 
 add(_SDPAB, _backward_hidden_by_lowest, attention_gradients, name="hidden by the lowest number")
 
 
-def _dropped(q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], *seed: int, mask: bool = False) -> None:
-    """Cases of dropout in attention, forward and backward."""
-    seeds = np.array(seed[0] if len(seed) == 1 else seed, "i8")
-    name = f"dropout {q} {v} {seed}"
+for _q, _k, _v, _seed, _mask in DROPPED:
+    _name, _forward, _a = dropped(_q, _k, _v, _seed, _mask)
 
-    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
-        masks = rng.standard_normal((q[-2], k[-2])) > -1 if mask else None
-        return [*normal(q, k, v)(rng), masks, seeds]
+    def _make(rng: np.random.Generator, forward: Any = _forward, y: tuple[int, ...] = (*_q[:-1], _v[-1])) -> Any:
+        q, k, v, *rest = forward(rng)
+        return [q, k, v, rng.standard_normal(y).astype("f4"), *rest]
 
-    def make_backward(rng: np.random.Generator) -> list[np.ndarray | None]:
-        q_, k_, v_, *rest = make(rng)
-        return [q_, k_, v_, rng.standard_normal((*q[:-1], v[-1])).astype("f4"), *rest]
-
-    def forward(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
-        return attention_by_formula(torch, t[:3], a, t[3:])
-
-    a = {"dropout_p": 0.3, "is_causal": not mask, "enable_gqa": q[-3] != k[-3]}
-    add("scaled_dot_product_attention", make, forward, name=name, **a)
-    add(_SDPAB, make_backward, attention_gradients, name=name, **a)
-
-
-_dropped((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19), 7)
-_dropped((2, 6, 37, 16), (2, 2, 36, 16), (2, 2, 36, 16), 5, 2**33)
-_dropped((2, 2, 70, 32), (2, 2, 70, 32), (2, 2, 70, 32), -9, mask=True)
-_dropped((1, 2, 5, 20), (1, 2, 1100, 20), (1, 2, 1100, 32), 7, 3)
+    add(_SDPAB, _make, attention_gradients, name=_name, **_a)
 
 add("conv1d_backward_weights", normal((2, 5, 17), (2, 7, 17)), conv_weights(1), kernel_size=3, padding=1)
 add("conv2d_backward_weights", normal((2, 3, 13, 12), (2, 17, 13, 12)), conv_weights(2), kernel_size=3, padding=1)
