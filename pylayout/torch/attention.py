@@ -105,7 +105,7 @@ def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 attention.register_autograd(_gradient, setup_context=_keep)
 
 
-def _suits(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, enable_gqa: bool) -> bool:
+def _suits(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, enable_gqa: bool = False) -> bool:
     given = (q, k, v)
     if not all(each.ndim == 4 and each.device == q.device and each.dtype == q.dtype for each in given):
         return False
@@ -113,7 +113,8 @@ def _suits(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, enable_gqa: bool)
         return False
     if not (q.shape[0] == k.shape[0] == v.shape[0] and q.shape[3] == k.shape[3] and k.shape[1:3] == v.shape[1:3]):
         return False
-    if q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0):
+    shares = enable_gqa or k.shape[1] == 1  # one head is broadcast
+    if q.shape[1] != k.shape[1] and not (shares and q.shape[1] % k.shape[1] == 0):
         return False
     if mask is None:
         return True
@@ -129,20 +130,23 @@ def _lowered(*given: Any) -> tuple[Any, ...]:
     return tuple(each.to(dtype) if each is not None and each.dtype in _FLOATS else each for each in given)
 
 
-def _one_mask(added: Sequence[Tensor], hidden: Sequence[tuple[Tensor, float]], dtype: torch.dtype) -> Tensor | None:
-    if not added and [number for _, number in hidden] == [-math.inf]:
-        return hidden[0][0].logical_not()
-    terms = [*added, *(torch.where(mask, number, 0.0) for mask, number in hidden)]
+Hidden = Sequence[tuple[Tensor, float, bool]]  # a mask, a score, and whether it is that where the mask does not hold
+
+
+def _one_mask(added: Sequence[Tensor], hidden: Hidden, dtype: torch.dtype) -> Tensor | None:
+    if not added and [number for _, number, _ in hidden] == [-math.inf]:
+        return hidden[0][0] if hidden[0][2] else hidden[0][0].logical_not()
+    terms = [*added]
+    for mask, number, shows in hidden:
+        terms.append(torch.where(mask, 0.0, number) if shows else torch.where(mask, number, 0.0))
     return sum(terms[1:], terms[0]).to(dtype) if terms else None
 
 
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, added: Sequence[Tensor], hidden: Sequence[tuple[Tensor, float]], p: float,
-    scale: float,
-) -> Tensor:  # fmt: skip
+def attend(q: Tensor, k: Tensor, v: Tensor, added: Sequence[Tensor], hidden: Hidden, p: float, scale: float) -> Tensor:
     """What is traced in the place of attention that a model spells (spelled_attention.py).
 
-    Of q (..., l, e), k (..., s, e) and v (..., s, ev). added: to scores; hidden: masks, and what scores become there.
+    Of q (..., l, e), k (..., s, e) and v (..., s, ev). added: to scores. k and v
+    may have one head.
     """
     rank, elements = q.ndim, math.prod((*q.shape[:-1], k.shape[-2]))
     drops = p > 0 and not is_drawn_by_pytorch(elements, q.device)
@@ -153,13 +157,13 @@ def attend(
         if rank == 3:
             mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
         stacks = [each[:, None] if rank == 3 else each.flatten(0, rank - 4) for each in low]
-        if _suits(stacks[0], stacks[1], stacks[2], mask, False, False):
+        if _suits(stacks[0], stacks[1], stacks[2], mask, False):
             seed = seed_for(elements, q.device) if drops else None
             made: Tensor = own.attention(*stacks, mask, seed, p, False, scale)
             return made[:, 0] if rank == 3 else made.reshape(*q.shape[:-1], v.shape[-1]) if rank > 4 else made
     scores = q @ k.mT * scale
-    for mask, number in hidden:
-        scores = scores.masked_fill(mask, number)
+    for mask, number, shows in hidden:
+        scores = scores.masked_fill(mask.logical_not() if shows else mask, number)
     for mask in added:
         scores = scores + mask
     return torch.nn.functional.dropout(scores.softmax(-1), p) @ v
@@ -169,11 +173,17 @@ def _traced(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """What is traced in the place of attention: PyTorch's own where that is one op, or this one does not suit."""
+    """What is traced in the place of attention: PyTorch's own where that is one op, or this one does not suit.
+
+    Plans recognise attention by what PyTorch makes of it, but where it is kept for backward.
+    """
     device = query.device
     elements = math.prod((*query.shape[:-1], key.shape[-2]))
     drops = 0 < dropout_p < 1 and not is_drawn_by_pytorch(elements, device)
-    if drops or (device.type == "ocl" and dropout_p == 0):
+    # PyTorch's own op takes heads as many as there are of queries.
+    one_op = device.type == "cpu" and query.ndim == key.ndim == 4 and query.shape[1] == key.shape[1]
+    derives = torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value))
+    if drops or (dropout_p == 0 and derives and not one_op):
         q, k, v, mask = _lowered(query, key, value, attn_mask)
         if device.type in ("cpu", "ocl") and _suits(q, k, v, mask, is_causal, enable_gqa):
             seed = seed_for(elements, device) if drops else None

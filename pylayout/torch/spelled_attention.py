@@ -26,7 +26,8 @@ _FACTORS = (operator.mul, operator.imul, torch.mul, torch.multiply, "mul", "mul_
 _DIVISORS = (operator.truediv, operator.itruediv, torch.div, torch.true_divide, "div", "div_")
 _SOFTMAX = (functional.softmax, torch.softmax, "softmax")
 _FILLED = (torch.masked_fill, "masked_fill", "masked_fill_")
-_CASTS = ("to", "type_as", "float", "half", "bfloat16")
+_CHOSEN = (torch.where, "where")
+_CASTS = ("to", "type", "type_as", "float", "half", "bfloat16")
 _ABSORBING = -1e8  # of a score of f32 that is added to a lower number nothing is left
 
 Operand = tuple[Any, list[int]]  # a tensor of the graph, and how its dimensions are permuted
@@ -43,7 +44,8 @@ class _Found:
     scale: float = 1.0
     p: float = 0.0
     added: list[Any] = field(default_factory=list)
-    hidden: list[tuple[Any, float]] = field(default_factory=list)  # where it holds that number is the score
+    # Where a mask holds or, with True, where it does not, that number is the score.
+    hidden: list[tuple[Any, float | None, bool]] = field(default_factory=list)
     chain: list[Node] = field(default_factory=list)  # what is no longer computed
 
 
@@ -66,6 +68,11 @@ def _argument(node: Node, place: int, name: str, default: Any = None) -> Any:
 
 
 def _number(value: Any) -> float | None:
+    """A number, or what makes a tensor of it alone."""
+    if _is(value, (torch.full,)) and list(value.args[0]) == []:
+        value = _argument(value, 1, "fill_value")
+    elif _is(value, (torch.tensor,)):
+        value = value.args[0]
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
@@ -76,8 +83,10 @@ def _product(node: Any, last: bool) -> tuple[Operand, Operand, list[int]] | None
     """
     if _is(node, _PRODUCTS) and len(node.args) == 2:
         a, b = (_value(each) for each in node.args)
-        if a is None or b is None or a.ndim != b.ndim or a.ndim < 3 or a.shape[:-2] != b.shape[:-2]:
+        if a is None or b is None or a.ndim != b.ndim or a.ndim < 3:
             return None
+        if a.shape[:-2] != b.shape[:-2] and not (a.ndim == 4 and a.shape[0] == b.shape[0] and b.shape[1] == 1):
+            return None  # but for heads that share one of k and v
         dims = [*range(a.ndim)]
         swapped = [*dims[:-2], dims[-1], dims[-2]]
         return (node.args[0], dims), (node.args[1], dims if last else swapped), dims
@@ -100,6 +109,10 @@ def _product(node: Any, last: bool) -> tuple[Operand, Operand, list[int]] | None
         (node.args[2], [b.index(letter) for letter in right]),
         [plain.index(letter) for letter in made],
     )
+
+
+def _is_absorbing(number: float | None) -> bool:
+    return number is not None and number <= _ABSORBING
 
 
 def _before(found: _Found, node: Any) -> Any:
@@ -130,16 +143,24 @@ def _scores(found: _Found, node: Any) -> bool:
     """From the scores back to the product, over masks, then factors."""
     while (node := _before(found, node)) is not None:
         shape = _shape(node)
-        if _is(node, _SUMS) and len(node.args) == 2 and not node.kwargs:
+        if _is(node, _CASTS):
+            scores = node.args[0]
+        elif _is(node, _CHOSEN) and len(node.args) == 3:
+            mask, scores = node.args[:2]
+            number = _number(node.args[2])
+            if found.scale != 1 or _value(mask) is None or _shape(scores) != shape or not _is_absorbing(number):
+                return False
+            found.hidden.append((mask, number, True))
+        elif _is(node, _SUMS) and len(node.args) == 2 and not node.kwargs:
             scores, mask = node.args if _shape(node.args[0]) == shape else reversed(node.args)
             if found.scale != 1 or _value(mask) is None or _shape(scores) != shape:
                 return False
             found.added.append(mask)
         elif _is(node, _FILLED):
             scores, mask, number = node.args[0], _argument(node, 1, "mask"), _number(_argument(node, 2, "value"))
-            if found.scale != 1 or _value(mask) is None or number is None or number > _ABSORBING:
+            if found.scale != 1 or _value(mask) is None or not _is_absorbing(number):
                 return False
-            found.hidden.append((mask, number))
+            found.hidden.append((mask, number, False))
         elif _is(node, _FACTORS) or _is(node, _DIVISORS):
             number = _number(node.args[1])
             if number is None and _is(node, _FACTORS):
@@ -182,7 +203,7 @@ def _match(node: Node) -> _Found | None:
     derives = all(value is not None and value.dtype.is_floating_point for value in tensors) and any(
         value.requires_grad for value in tensors
     )
-    masks = [_value(mask) for mask in (*found.added, *(mask for mask, _ in found.hidden))]
+    masks = [_value(mask) for mask in (*found.added, *(mask for mask, _, _ in found.hidden))]
     kept = all(mask is not None and not mask.requires_grad for mask in masks)
     return found if derives and kept else None
 

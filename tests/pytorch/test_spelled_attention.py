@@ -67,8 +67,19 @@ def in_place(q: Any, k: Any, v: Any) -> Any:
     return scores.softmax(-1) @ v
 
 
+def chosen(q: Any, k: Any, v: Any) -> Any:
+    scores = torch.matmul(q, k.transpose(-1, -2)) / torch.full([], WIDTH**0.5)
+    scores = torch.where(SEEN, scores, torch.tensor(torch.finfo(torch.float32).min))
+    return torch.matmul(f.softmax(scores.float(), dim=-1).type(v.dtype), v)
+
+
+def one_head_of_keys(q: Any, k: Any, v: Any) -> Any:
+    k, v = k[:, :1], v[:, :1]
+    return ((q @ k.transpose(2, 3)) * 0.5 + BIAS).softmax(-1) @ v
+
+
 SPELLINGS: list[Callable[..., Any]] = [
-    like_gpt, scaled_before, in_float32, by_letters, words_first, in_a_stack, in_windows, in_place,
+    chosen, one_head_of_keys, like_gpt, scaled_before, in_float32, by_letters, words_first, in_a_stack, in_windows, in_place,
 ]  # fmt: skip
 
 
