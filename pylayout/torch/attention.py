@@ -145,8 +145,7 @@ def _one_mask(added: Sequence[Tensor], hidden: Hidden, dtype: torch.dtype) -> Te
 def attend(q: Tensor, k: Tensor, v: Tensor, added: Sequence[Tensor], hidden: Hidden, p: float, scale: float) -> Tensor:
     """What is traced in the place of attention that a model spells (spelled_attention.py).
 
-    Of q (..., l, e), k (..., s, e) and v (..., s, ev). added: to scores. k and v
-    may have one head.
+    Of q (..., l, e), k (..., s, e) and v (..., s, ev), of which k and v may have one head; added: to the scores.
     """
     rank, elements = q.ndim, math.prod((*q.shape[:-1], k.shape[-2]))
     drops = p > 0 and not is_drawn_by_pytorch(elements, q.device)

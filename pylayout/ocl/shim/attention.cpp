@@ -80,7 +80,7 @@ struct Attention : torch::autograd::Function<Attention> {
   }
   static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& gradients) {
     const Weighing how{context->saved_data["p"].toDouble(), context->saved_data["causal"].toBool(),
-                          context->saved_data["scale"].toOptional<double>()};
+                       context->saved_data["scale"].toOptional<double>()};
     variable_list given = context->get_saved_variables();
     variable_list made;
     if (at::GradMode::is_enabled()) {  // gradients of the gradients are asked for
