@@ -205,6 +205,17 @@ def test_near_misses(spelled: Callable[..., Any]) -> None:
         close(mine, theirs, 1e-3)
 
 
+def test_transforms_of_functions() -> None:
+    def spelled(q: Any, k: Any, v: Any) -> Any:
+        return ((q @ k.mT) * 0.25).softmax(-1) @ v
+
+    def by_sample(q: Any, k: Any, v: Any) -> Any:
+        return torch.vmap(spelled)(q, k, v)
+
+    for mine, theirs in zip(both_ways(compiled(by_sample), heads()), both_ways(by_sample, heads()), strict=True):
+        close(mine, theirs, 1e-4)
+
+
 def test_changing_lengths_are_one_plan() -> None:
     def spelled(q: Any, k: Any, v: Any) -> Any:
         return ((q @ k.mT) * 0.25).softmax(-1) @ v

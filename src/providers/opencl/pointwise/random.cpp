@@ -21,13 +21,30 @@ void define_number(KernelSource& source, const Addressing& dst) {
 std::unique_ptr<Kernel> prepare_dropout(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing dst(candidate.outputs[0]);
   const double p = op.attributes[attr::p];
+  const auto limit = cl_ulong(std::ceil(p * 4294967296.0));
+  const auto scale = cl_float(1 / (1 - p));
+  auto kernel = std::make_unique<KernelList>(device);
+  if (candidate.outputs[0].layout.is_plain()) {
+    KernelSource source("random/random_dropout_four.cl");
+    source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
+    define_seed(source, op.in(1));
+    const int64_t count = op.out().elements();
+    kernel->add(source, "random_dropout_four")
+        .input(0)
+        .input(1)
+        .output(0)
+        .scalar(limit)
+        .scalar(scale)
+        .index(count)
+        .global({size_t(std::max<int64_t>(1, (count + 3) / 4))});
+    return kernel;
+  }
   KernelSource source("random/random_dropout_direct.cl");
   source.tensor("SRC", candidate.inputs[0]).tensor("DST", dst);
   define_seed(source, op.in(1));
   define_number(source, dst);
-  auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "random_dropout_direct").input(0, "SRC").input(1).output(0, "DST");
-  over_places(launch.scalar(cl_ulong(std::ceil(p * 4294967296.0))).scalar(cl_float(1 / (1 - p))), dst);
+  over_places(launch.scalar(limit).scalar(scale), dst);
   return kernel;
 }
 
@@ -35,6 +52,10 @@ void list_dropout(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "random_dropout_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     candidate.efficiency = 0.3;
+    if (candidate.outputs[0].layout.is_plain()) {
+      candidate.implementation = "random_dropout_four";
+      candidate.efficiency = 0.6;
+    }
     candidate.prepare = [&device, op, candidate] { return prepare_dropout(device, op, candidate); };
     return true;
   });
