@@ -79,7 +79,8 @@ def one_head_of_keys(q: Any, k: Any, v: Any) -> Any:
 
 
 SPELLINGS: list[Callable[..., Any]] = [
-    chosen, one_head_of_keys, like_gpt, scaled_before, in_float32, by_letters, words_first, in_a_stack, in_windows, in_place,
+    chosen, one_head_of_keys, like_gpt, scaled_before, in_float32, by_letters, words_first, in_a_stack, in_windows,
+    in_place,
 ]  # fmt: skip
 
 
