@@ -301,12 +301,7 @@ void attention_backward_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), T
                 if (by != 0.0f) kept |= (ulong)1 << ((i * MMA_COLUMNS + j) * 4 + e);
             }
 #else
-            ALL_ROWS(i, h) {
-                const idx_t weights_at = WEIGHTS_AT(q_head, first + MMA_ROW(i, 2 * h));
-                _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
-                    _Pragma("unroll") for (int e = 0; e < 2; ++e)
-                        g[i][j][2 * h + e] *= KEPT(weights_at, column0 + MMA_COLUMN(j, e));
-            }
+            DROP_BY_ROWS(g, q_head, first, column0, MMA_COLUMNS)
 #endif
 #endif
 #ifdef SOFTCAP

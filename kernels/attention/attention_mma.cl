@@ -201,12 +201,7 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
             _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) sum[i][n][e] *= less;
     }
 #ifdef DROPOUT_SCALE
-    ALL_ROWS(i, h) {
-        const idx_t weights_at = WEIGHTS_AT(head, first + MMA_ROW(i, 2 * h));
-        _Pragma("unroll") for (int j = 0; j < columns; ++j)
-            _Pragma("unroll") for (int e = 0; e < 2; ++e)
-                s[i][j][2 * h + e] *= KEPT(weights_at, key0 + MMA_COLUMN(j, e));
-    }
+    DROP_BY_ROWS(s, head, first, key0, columns)
 #endif
     pl_add_weighted(tiles, all_tiles, V_AT(stage), P_AT, s, sum[0], columns, V_BLOCKS, V_PITCH);
 }

@@ -17,6 +17,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .. import ops
+from .partition import is_random
 
 __all__ = ["factors", "is_drawn_by_pytorch", "join_seeds", "native_dropout", "own_dropout", "seed_for"]
 
@@ -62,7 +63,7 @@ def join_seeds(graph: torch.fx.Graph) -> None:
 
     Checkpoints keep seeds, instead of the generator's state to draw them again by.
     """
-    random = [node for node in graph.nodes if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())]
+    random = [node for node in graph.nodes if is_random(node)]
     target = own.dropout_seeds.default
     for node in random:
         if node.target is target:

@@ -9,10 +9,10 @@
 
 #include "providers/head_layouts.h"
 #include "providers/host/attention/score_rows.h"
+#include "providers/host/common/dropout.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/matrices.h"
-#include "providers/host/common/philox.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 
@@ -38,8 +38,7 @@ struct AttentionBody {
   int64_t group;                                     // heads of q that share one of k and v
   bool masked, mask_is_bool, mask_in_place, causal;  // in place: f32 whose rows are read where they lie
   float scale, softcap;                              // softcap: 0 where there is none
-  int64_t seeds;                                     // elements of the seed of dropout, 0 where there is none
-  double dropout_p;
+  DropoutInput drops;
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
   int64_t parts, slots;  // tasks of a head; pieces of the workspace
@@ -201,8 +200,8 @@ struct AttentionBody {
     const Room room = this->room();
     const int64_t tasks = int64_t(q.offsets.size()) * parts;
     const double nanoseconds = double(tasks) / double(parts) * double(queries) * double(keys) *
-                               (double(width + value_width) * 0.01 + (seeds ? 1.2 : 0.2)) / double(slots);
-    const Dropout dropout = seeds ? Dropout(PhiloxSeed(input(arguments, 4), seeds), dropout_p) : Dropout();
+                               (double(width + value_width) * 0.01 + (drops.given() ? 1.2 : 0.2)) / double(slots);
+    const Dropout dropout = drops.drawn(arguments);
     const int threads = int(std::min<int64_t>(threads_for(nanoseconds * double(slots)), slots));
     in_shares(threads, tasks, [&](int64_t slot, Shares::Taker take) {
       float* space = static_cast<float*>(arguments.workspace->host()) + slot * room.total;
@@ -256,8 +255,7 @@ AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs
                      op.attributes[attr::is_causal],
                      float(op.attributes[attr::scale]),
                      op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
-                     op.has(4) ? op.in(4).elements() : 0,
-                     op.attributes[attr::dropout_p],
+                     DropoutInput(op, 4, attr::dropout_p),
                      float_loader(q.dtype),
                      float_loader(mask.dtype),
                      float_storer(q.dtype),
@@ -277,7 +275,7 @@ void list_attention(const Op& op, CandidateList& out) {
   for (const auto& [from, to] : attention_layouts(op.in(0).shape)) {
     std::vector<TensorDesc> inputs;
     for (int i = 0; i < 3; ++i) inputs.push_back(strided_view_as(op.in(i), from));
-    for (int i = 3; i < int(op.inputs.size()); ++i) inputs.push_back(op.has(i) ? dense_plain(op.in(i)) : TensorDesc());
+    for (int i = 3; i < int(op.inputs.size()); ++i) inputs.push_back(dense_plain(op.in(i)));
     const TensorDesc y = op.out().with_layout(to);
     if (op.has_empty_tensor()) {
       // No keys: nothing is seen.

@@ -8,10 +8,10 @@
 
 #include "providers/head_layouts.h"
 #include "providers/host/attention/score_rows.h"
+#include "providers/host/common/dropout.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/matrices.h"
-#include "providers/host/common/philox.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 
@@ -58,8 +58,7 @@ struct Body {
   int64_t group;  // heads of q that share one of k and v
   bool masked, mask_is_bool, causal;
   float scale, softcap;  // softcap: 0 where there is none
-  int64_t seeds;         // elements of the seed of dropout, 0 where there is none
-  double dropout_p;
+  DropoutInput drops;
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
 
@@ -93,7 +92,7 @@ struct Body {
     room.weights = pieces.take(rows * whole_keys());
     room.gradients = pieces.take(rows * whole_keys());
     room.slopes = pieces.take(softcap != 0 ? rows * whole_keys() : 0);
-    room.factors = pieces.take(seeds ? whole_keys() : 0);
+    room.factors = pieces.take(drops.given() ? whole_keys() : 0);
     room.transposed = pieces.take(whole_keys() * rows);
     room.query_rows = pieces.take(rows * key_columns());
     room.grad_rows = pieces.take(rows * value_columns());
@@ -209,7 +208,7 @@ struct Body {
         std::fill(row + seen, row + whole, -math::kInfinity);
         const float largest = largest_of(row, whole, -math::kInfinity);
         const float sum = exponentials(row, whole, largest == -math::kInfinity ? 0.0f : largest);
-        float* factors = body.seeds ? space + room.factors : nullptr;  // of weights that are kept or dropped
+        float* factors = body.drops.given() ? space + room.factors : nullptr;  // of weights that are kept or dropped
         if (factors) {
           std::fill(factors, factors + whole, 1.0f);
           dropout.run(uint64_t((head * body.queries + query + i) * body.keys), factors, end);
@@ -250,8 +249,8 @@ struct Body {
     float* workspace = static_cast<float*>(arguments.workspace->host());
     float* sums = workspace + slots * room.total;
     const double nanoseconds = double(group * heads()) * double(queries) * double(keys) *
-                               (double(3 * width + 2 * value_width) * 0.01 + (seeds ? 1.5 : 0.5));
-    const Dropout dropout = seeds ? Dropout(PhiloxSeed(input(arguments, kSeed), seeds), dropout_p) : Dropout();
+                               (double(3 * width + 2 * value_width) * 0.01 + (drops.given() ? 1.5 : 0.5));
+    const Dropout dropout = drops.drawn(arguments);
     parallel_for(slots, nanoseconds / double(slots), [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         float* space = workspace + slot * room.total;
@@ -297,8 +296,7 @@ void list(const Op& op, CandidateList& out) {
     std::vector<TensorDesc> inputs, outputs;
     for (int i : {kQ, kK, kV}) inputs.push_back(op.in(i).with_layout(layout));
     inputs.push_back(op.in(kGrad).with_layout(of_grad));
-    for (int i = kMask; i < int(op.inputs.size()); ++i)
-      inputs.push_back(op.has(i) ? dense_plain(op.in(i)) : TensorDesc());
+    for (int i = kMask; i < int(op.inputs.size()); ++i) inputs.push_back(dense_plain(op.in(i)));
     for (int i : {0, 1, 2}) outputs.push_back(op.out(i).with_layout(layout));
     if (op.has_empty_tensor()) {
       add_candidate(out, "attention_backward", Quality::fast, inputs, outputs, [outputs] {
@@ -335,8 +333,7 @@ void list(const Op& op, CandidateList& out) {
                     op.attributes[attr::is_causal],
                     float(op.attributes[attr::scale]),
                     op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
-                    op.has(kSeed) ? op.in(kSeed).elements() : 0,
-                    op.attributes[attr::dropout_p],
+                    DropoutInput(op, kSeed, attr::dropout_p),
                     float_loader(q.dtype),
                     float_loader(mask.dtype),
                     float_storer(q.dtype)};

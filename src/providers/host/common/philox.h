@@ -2,12 +2,24 @@
 // as 1, 2, 3, 2011).  kernels/common/philox.clh gives the same words.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-#include "core/desc.h"
+#include "providers/host/common/simd.h"
 
 namespace pl::host {
+
+// Ten rounds change the four words of a counter; after each the key changes.
+constexpr int kPhiloxRounds = 10;
+PL_INLINE void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3, uint64_t key) {
+  const uint64_t first = uint64_t(0xD2511F53u) * c0, second = uint64_t(0xCD9E8D57u) * c2;
+  c0 = uint32_t(second >> 32) ^ c1 ^ uint32_t(key);
+  c1 = uint32_t(second);
+  c2 = uint32_t(first >> 32) ^ c3 ^ uint32_t(key >> 32);
+  c3 = uint32_t(first);
+}
+inline uint64_t next_philox_key(uint64_t key) {
+  return uint64_t(uint32_t(key) + 0x9E3779B9u) | uint64_t(uint32_t(key >> 32) + 0xBB67AE85u) << 32;
+}
 
 struct PhiloxWords {
   uint32_t word[4];
@@ -15,17 +27,10 @@ struct PhiloxWords {
 
 // The counter has 128 bits: `low` and `high`.
 inline PhiloxWords philox(uint64_t low, uint64_t high, uint64_t key) {
-  uint32_t c[4] = {uint32_t(low), uint32_t(low >> 32), uint32_t(high), uint32_t(high >> 32)};
-  uint32_t k[2] = {uint32_t(key), uint32_t(key >> 32)};
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t first = uint64_t(0xD2511F53u) * c[0], second = uint64_t(0xCD9E8D57u) * c[2];
-    const uint32_t next[4] = {uint32_t(second >> 32) ^ c[1] ^ k[0], uint32_t(second),
-                              uint32_t(first >> 32) ^ c[3] ^ k[1], uint32_t(first)};
-    std::copy(next, next + 4, c);
-    k[0] += 0x9E3779B9u;
-    k[1] += 0xBB67AE85u;
-  }
-  return {{c[0], c[1], c[2], c[3]}};
+  PhiloxWords c{{uint32_t(low), uint32_t(low >> 32), uint32_t(high), uint32_t(high >> 32)}};
+  for (int round = 0; round < kPhiloxRounds; ++round, key = next_philox_key(key))
+    philox_round(c.word[0], c.word[1], c.word[2], c.word[3], key);
+  return c;
 }
 
 // What an op's input `seed` holds: the key, and the first counter where it has two elements.
@@ -40,21 +45,6 @@ struct PhiloxSeed {
   static constexpr int64_t kBlock = 64;
   // words[4 * i + k] = word k of counter `first` + counter + i, for i from 0 to n - 1, n rounded up to kBlock.
   void fill(uint64_t counter, int64_t n, uint32_t* words) const;
-};
-
-// random_dropout: what an element becomes follows from its number.
-class Dropout {
- public:
-  Dropout() = default;  // drops nothing
-  Dropout(const PhiloxSeed& seed, double p);
-  // Of elements [number, number + n), which lie at x.
-  void run(uint64_t number, float* x, int64_t n) const;
-
- private:
-  PhiloxSeed seed_;
-  uint32_t highest_ = 0;  // an element whose word is not above it is dropped
-  float scale_ = 1;
-  bool drops_ = false;
 };
 
 }  // namespace pl::host

@@ -1,6 +1,7 @@
 // Kinds random and random_permutation: numbers by the number of each element.
 #include <cmath>
 
+#include "ops/random_words.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/philox.h"
 
@@ -121,7 +122,7 @@ void list_random(const Op& op, CandidateList& out) {
     return add_random(op, out, Normal{number(attr::mean), number(attr::std)}, float_storer(dtype));
   if (distribution == "exponential") return add_random(op, out, Exponential{number(attr::rate)}, float_storer(dtype));
   if (distribution == "bernoulli")
-    return add_random(op, out, Bernoulli{uint64_t(std::ceil(given[attr::p] * 4294967296.0))}, integer_storer(dtype));
+    return add_random(op, out, Bernoulli{words_below(given[attr::p])}, integer_storer(dtype));
   const int64_t low = given[attr::low_int];
   const uint64_t count = uint64_t(given[attr::high_int]) - uint64_t(low) + 1;
   if (count == 0 || count > uint64_t(1) << 32)

@@ -1,20 +1,18 @@
 // Kind random_dropout: by the number of each element.
-#include "providers/host/common/host.h"
-#include "providers/host/common/philox.h"
+#include "providers/host/common/dropout.h"
 
 namespace pl::host {
 namespace {
 
 struct RandomDropoutBody {
   TensorDesc x;
-  int64_t seeds;  // elements of the input `seed`
-  double p;
+  DropoutInput how;
   LoadRun<float> load;
   StoreRun<float> store;
 
   void operator()(const KernelArguments& arguments) const {
     const int64_t count = x.elements();
-    const Dropout dropout(PhiloxSeed(input(arguments, 1), seeds), p);
+    const Dropout dropout = how.drawn(arguments);
     parallel_for((count + kChunk - 1) / kChunk, 1.0 * kChunk, [&](int64_t begin, int64_t end) {
       float values[kChunk];
       for (int64_t at = begin * kChunk; at < std::min(end * kChunk, count); at += kChunk) {
@@ -29,8 +27,7 @@ struct RandomDropoutBody {
 
 void list_random_dropout(const Op& op, CandidateList& out) {
   const TensorDesc x = dense_plain(op.in(0));
-  const RandomDropoutBody body{x, op.in(1).elements(), op.attributes[attr::p], float_loader(x.dtype),
-                               float_storer(x.dtype)};
+  const RandomDropoutBody body{x, DropoutInput(op, 1, attr::p), float_loader(x.dtype), float_storer(x.dtype)};
   add_candidate(out, "random_dropout", Quality::fair, {x, dense_plain(op.in(1))}, {x}, [body] { return body; });
 }
 PL_HOST_KIND("random_dropout", list_random_dropout);

@@ -1,8 +1,8 @@
 #include "providers/opencl/attention/heads.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "ops/random_words.h"
 #include "providers/head_layouts.h"
 #include "providers/opencl/pointwise/random.h"
 
@@ -31,7 +31,7 @@ void DropoutBits::draw(KernelList& kernel, const Op& op) const {
   if (seed < 0) return;
   KernelSource source("attention/dropout_bits.cl");
   define_seed(source, op.in(seed));
-  source.define("DROPOUT_HIGHEST", concat(uint64_t(std::ceil(op.attributes[attr::dropout_p] * 4294967296.0)) - 1, "u"));
+  source.define("DROPOUT_HIGHEST", concat(words_below(op.attributes[attr::dropout_p]) - 1, "u"));
   const int64_t words = rows * ((keys + 31) / 32);
   if (words == 0) return;
   kernel.add(source, "dropout_bits")

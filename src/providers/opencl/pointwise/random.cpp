@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 
+#include "ops/random_words.h"
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
@@ -21,7 +21,7 @@ void define_number(KernelSource& source, const Addressing& dst) {
 std::unique_ptr<Kernel> prepare_dropout(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Addressing dst(candidate.outputs[0]);
   const double p = op.attributes[attr::p];
-  const auto limit = cl_ulong(std::ceil(p * 4294967296.0));
+  const cl_ulong limit = words_below(p);
   const auto scale = cl_float(1 / (1 - p));
   auto kernel = std::make_unique<KernelList>(device);
   if (candidate.outputs[0].layout.is_plain()) {
@@ -85,7 +85,7 @@ Parameters parameters_of(const Op& op) {
   } else if (distribution == "exponential") {
     made.a = cl_float(given[attr::rate]);
   } else if (distribution == "bernoulli") {
-    made.count = cl_ulong(std::ceil(given[attr::p] * 4294967296.0));
+    made.count = words_below(given[attr::p]);
   } else {
     made.low = given[attr::low_int];
     made.count = cl_ulong(given[attr::high_int]) - cl_ulong(made.low) + 1;
