@@ -88,6 +88,35 @@ def blocks() -> dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]]:
         def forward(self, x: Any, y: Any) -> Any:
             return self.attention(x, y, y, need_weights=False)[0]
 
+    class Rotary(nn.Module):
+        """Attention whose queries and keys are turned by their positions."""
+
+        def __init__(self, turned: Callable[[Any, Any], Any]) -> None:
+            super().__init__()
+            self.turned = turned
+            self.into, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            angles = torch.outer(torch.arange(WORDS), 1e4 ** -torch.linspace(0, 1, WIDTH // HEADS // 2))
+            self.register_buffer("angles", angles)
+
+        def forward(self, x: Any) -> Any:
+            q, k, v = (part.view(N, WORDS, HEADS, -1).transpose(1, 2) for part in self.into(x).chunk(3, -1))
+            q, k = (self.turned(part, self.angles) for part in (q, k))
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out(y.transpose(1, 2).reshape(x.shape))
+
+    def by_halves(x: Any, angles: Any) -> Any:
+        cosines, sines = (torch.cat([table, table], -1) for table in (angles.cos(), angles.sin()))
+        low, high = x.chunk(2, -1)
+        return x * cosines + torch.cat([-high, low], -1) * sines
+
+    def by_neighbours(x: Any, angles: Any) -> Any:
+        cosines, sines = (table.repeat_interleave(2, -1) for table in (angles.cos(), angles.sin()))
+        return x * cosines + torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2) * sines
+
+    def by_complex_numbers(x: Any, angles: Any) -> Any:
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(3)
+
     def encoder(batch_first: bool) -> Any:
         layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0, batch_first=batch_first)
         return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
@@ -110,6 +139,9 @@ def blocks() -> dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]]:
         "image_attention": lambda: (ImageAttention(), (image(),)),
         "channel_heads": lambda: (ChannelHeads(), (image(),)),
         "reflected": lambda: (Reflected(), (image(),)),
+        "rotary_halves": lambda: (Rotary(by_halves), (text(),)),
+        "rotary_neighbours": lambda: (Rotary(by_neighbours), (text(),)),
+        "rotary_complex": lambda: (Rotary(by_complex_numbers), (text(),)),
         "lstm": lambda: (Steps(nn.LSTM(WIDTH, WIDTH, 2, batch_first=True)), (text(),)),
         "gru": lambda: (Steps(nn.GRU(WIDTH, WIDTH // 2, 2, batch_first=True, bidirectional=True)), (text(),)),
     }

@@ -4912,24 +4912,28 @@ def rotary_embedding(
     x: Value,
     cos: Input | Value,
     sin: Input | Value,
+    interleaved: bool = False,
 ) -> Value: ...
 @overload
 def rotary_embedding(
     x: Input | Value,
     cos: Value,
     sin: Input | Value,
+    interleaved: bool = False,
 ) -> Value: ...
 @overload
 def rotary_embedding(
     x: Input | Value,
     cos: Input | Value,
     sin: Value,
+    interleaved: bool = False,
 ) -> Value: ...
 @overload
 def rotary_embedding(
     x: Input,
     cos: Input,
     sin: Input,
+    interleaved: bool = False,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -477,12 +477,12 @@ def rotated(
 ) -> pl.Graph:
     """x * cos + concat(-x2, x1) * sin of the first columns, with the others joined."""
     g = pl.Graph()
-    whole = g.permute(g.reshape(g.input("x", (N, LENGTH, HEADS * width)), (N, LENGTH, HEADS, width)), (0, 2, 1, 3))
-    angles = np.linspace(0, 3, LENGTH * turned).astype(np.float32).reshape(1, 1, LENGTH, turned)
+    whole = heads_of(g, width)
     x = whole if turned == width else g.slice(whole, [0], [turned], [3])
     low, high = g.slice(x, [0], [turned // 2], [3]), g.slice(x, [turned // 2], [turned], [3])
     halves = [g.neg(high), low] if negate_first else [high, g.neg(low)]
-    first, second = g.mul(x, np.cos(angles)), g.mul(g.concat(halves, -1), np.sin(angles))
+    cosines, sines = tables(turned)
+    first, second = g.mul(x, cosines), g.mul(g.concat(halves, -1), sines)
     y = g.add(second, first) if swap else g.add(first, second)
     if turned < width or with_rest:  # which may have no columns
         y = g.concat([y, g.slice(whole, [turned], [width], [3])], -1)
@@ -490,13 +490,108 @@ def rotated(
     return g
 
 
+def heads_of(g: pl.Graph, width: int) -> Value:
+    return g.permute(g.reshape(g.input("x", (N, LENGTH, HEADS * width)), (N, LENGTH, HEADS, width)), (0, 2, 1, 3))
+
+
+def tables(columns: int) -> tuple[np.ndarray, np.ndarray]:
+    angles = np.linspace(0, 3, LENGTH * columns).astype(np.float32).reshape(1, 1, LENGTH, columns)
+    return np.cos(angles), np.sin(angles)
+
+
+def lanes(g: pl.Graph, x: Value, taken: str) -> tuple[Value, Value]:
+    """The columns that come first in their pairs, and the others."""
+    width, shape = x.shape[-1], x.shape[:-1]
+    if taken == "steps":
+        return g.slice(x, [0], [width], [3], [2]), g.slice(x, [1], [width], [3], [2])
+    if taken == "halves":
+        return g.slice(x, [0], [width // 2], [3]), g.slice(x, [width // 2], [width], [3])
+    neighbours = taken == "neighbours"
+    pairs = g.reshape(x, (*shape, width // 2, 2) if neighbours else (*shape, 2, width // 2))
+    return tuple(g.reshape(each, (*shape, width // 2)) for each in g.split(pairs, [1, 1], 4 if neighbours else 3))  # type: ignore[return-value]
+
+
+def assembled(g: pl.Graph, first: Value, second: Value, taken: str) -> Value:
+    shape = (*first.shape[:-1], 2 * first.shape[-1])
+    if taken.startswith("halves"):
+        return g.concat([first, second], -1)
+    apart = [g.reshape(each, (*each.shape, 1)) for each in (first, second)]
+    return g.reshape(g.concat(apart, -1), shape)
+
+
+def turned_whole(taken: str, graph: pl.Graph | None = None) -> pl.Graph:
+    """x * cos + (pairs exchanged, the first negated) * sin."""
+    g = graph or pl.Graph()
+    x = heads_of(g, WIDTH)
+    first, second = lanes(g, x, taken)
+    cosines, sines = tables(WIDTH)
+    g.output(g.add(g.mul(x, cosines), g.mul(assembled(g, g.neg(second), first, taken), sines)), "y")
+    return g
+
+
+def turned_back(taken: str) -> pl.Graph:
+    """As the gradient of that is written: products before pairs are exchanged."""
+    g = pl.Graph()
+    x = heads_of(g, WIDTH)
+    cosines, sines = tables(WIDTH)
+    first, second = lanes(g, g.mul(x, sines), taken)
+    g.output(g.add(assembled(g, second, g.neg(first), taken), g.mul(x, cosines)), "y")
+    return g
+
+
+def turned_by_lane(taken: str, keep: bool = False, terms: int = 2) -> pl.Graph:
+    """Each lane by itself, by tables of half the columns."""
+    g = pl.Graph()
+    first, second = lanes(g, heads_of(g, WIDTH), taken)
+    cosines, sines = tables(WIDTH // 2)
+    product = g.mul(second, sines)
+    low = g.sub(g.mul(first, cosines), product)
+    high = g.add(g.mul(second, cosines), g.mul(first, sines))
+    if terms == 3:
+        high = g.add(high, g.mul(first, cosines))
+    if terms == 1:
+        high = g.mul(second, cosines)
+    g.output(assembled(g, low, high, taken), "y")
+    if keep:
+        g.output(product, "product")
+    return g
+
+
+def turned_between_zeros() -> pl.Graph:
+    """Lanes with zeros beside them, as gradients of slices are, added up."""
+    g = pl.Graph()
+    x = heads_of(g, WIDTH)
+    first, second = lanes(g, x, "neighbours")
+    cosines, sines = tables(WIDTH)
+    apart = [g.reshape(each, (*each.shape, 1)) for each in (g.neg(second), first)]
+    low, high = (g.reshape(g.pad(each, pad), x.shape) for each, pad in zip(apart, ([0, 1], [1, 0]), strict=True))
+    g.output(g.add(g.add(g.mul(x, cosines), g.mul(low, sines)), g.mul(high, sines)), "y")
+    return g
+
+
+@pytest.mark.parametrize("taken", ["halves", "halves apart", "steps", "neighbours"])
+@pytest.mark.parametrize("spelled", [turned_whole, turned_back, turned_by_lane])
+def test_rotary_embedding_of_pairs(spelled: Callable[[str], pl.Graph], taken: str, rng: np.random.Generator) -> None:
+    graph = spelled(taken)
+    (node,) = (node for node in graph.simplify().describe()["nodes"] if node["op"] not in ("reshape", "permute"))
+    assert node["op"] == "rotary_embedding"
+    assert bool(node["attributes"].get("interleaved")) == (not taken.startswith("halves"))
+    agrees(graph, rng)
+
+
 def test_rotary_embedding(rng: np.random.Generator) -> None:
-    for graph in (rotated(8, 8), rotated(8, 8, swap=True), rotated(10, 6), rotated(8, 8, with_rest=True)):
+    graphs = [rotated(8, 8), rotated(8, 8, swap=True), rotated(10, 6), rotated(8, 8, with_rest=True)]
+    for graph in [*graphs, rotated(8, 8, negate_first=False), turned_between_zeros()]:
         assert set(names(graph.simplify())) == {"reshape", "permute", "rotary_embedding"}
         agrees(graph, rng)
-    graph = rotated(8, 8, negate_first=False)  # turns the other way
-    assert names(graph.simplify())["rotary_embedding"] == 0
-    agrees(graph, rng)
+    # What is needed elsewhere would be computed twice; a lane of one or three terms is no rotation.
+    for graph in (
+        turned_by_lane("steps", keep=True),
+        turned_by_lane("steps", terms=1),
+        turned_by_lane("halves", terms=3),
+    ):
+        assert names(graph.simplify())["rotary_embedding"] == 0
+        agrees(graph, rng)
 
 
 def normalised(root: Callable[[pl.Graph, Value], Value], weight: np.ndarray, axis: int = -1) -> pl.Graph:

@@ -4,8 +4,8 @@
 // numbers, the last one counting fastest, which lie strides[t][0 .. 2] apart in tensor t (SRC, COSINES, SINES, DST) from
 // offsets[t] on, 0 where a table is repeated.  All these are multiples of PIECE, which divides HALF and REST.
 //
-// A work-item turns PIECE columns of the first half and those of the second half that belong to them.  Behind these
-// work-items of a row come those that copy the REST columns, which are not turned.  `pieces`, `inner` and `middle` are
+// A work-item turns PIECE columns of the first half and those of the second half that belong to them, or PIECE columns of
+// whole pairs (INTERLEAVED).  Behind these work-items of a row come those that copy the REST columns, which are not turned.  `pieces`, `inner` and `middle` are
 // what an id is divided by: work-items of a row, and how far the last two of its numbers count.
 #ifndef PIECE
 #define PIECE 4  // columns of an access: 1, 2, 4, 8
@@ -15,7 +15,9 @@
 #ifndef HALF
 #define HALF 8  // columns that are turned, by two
 #define REST 0  // columns behind them
+#define INTERLEAVED 0  // whether pairs are neighbours
 #endif
+#define FIRST (INTERLEAVED ? 2 * HALF : HALF)  // columns that a work-item begins with
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
 #define COSINES_DTYPE f32
@@ -41,14 +43,21 @@ __kernel void rotary_pieces(__global const STORAGE_T(SRC)* restrict src,
     PL_SPLIT(outer, middle, second)
     const uint column = piece * PIECE, from = ROW_OF(0) + column, to = ROW_OF(3) + column;
     float x[PIECE], y[PIECE];
-    if (REST && column >= HALF) {
-        PIECE_LOAD(SRC, x, src, from + HALF)
-        PIECE_STORE(DST, x, dst, to + HALF)
+    if (REST && column >= FIRST) {
+        PIECE_LOAD(SRC, x, src, from + 2 * HALF - FIRST)
+        PIECE_STORE(DST, x, dst, to + 2 * HALF - FIRST)
         return;
     }
     const uint cosine = ROW_OF(1) + column, sine = ROW_OF(2) + column;
     float c[2][PIECE], s[2][PIECE];
     PIECE_LOAD(SRC, x, src, from)
+#if INTERLEAVED
+    PIECE_LOAD(COSINES, c[0], cosines, cosine)
+    PIECE_LOAD(SINES, s[0], sines, sine)
+    _Pragma("unroll") for (int k = 0; k < PIECE; ++k) y[k] = k & 1 ? x[k ^ 1] : -x[k ^ 1];
+    _Pragma("unroll") for (int k = 0; k < PIECE; ++k) x[k] = fma(y[k], s[0][k], x[k] * c[0][k]);
+    PIECE_STORE(DST, x, dst, to)
+#else
     PIECE_LOAD(SRC, y, src, from + HALF)
     PIECE_LOAD(COSINES, c[0], cosines, cosine)
     PIECE_LOAD(COSINES, c[1], cosines, cosine + HALF)
@@ -61,4 +70,5 @@ __kernel void rotary_pieces(__global const STORAGE_T(SRC)* restrict src,
     }
     PIECE_STORE(DST, x, dst, to)
     PIECE_STORE(DST, y, dst, to + HALF)
+#endif
 }

@@ -4,12 +4,15 @@
 //   dst[.., i] = src[.., i] * cos[.., i] + src[.., i - TURNED / 2] * sin[.., i]     for TURNED / 2 <= i < TURNED
 //   dst[.., i] = src[.., i]                                                         for TURNED <= i
 //
+// INTERLEAVED: a pair is columns i and i + 1, i even, in the place of columns i and i + TURNED / 2.
+//
 // Tensors: SRC and DST as rows (common/rows.clh, the columns last), COSINES and SINES alike with strides of 0 where they are
 // repeated.  One work-item computes one element of dst, or of its padding, which is zero.
 #include "common/rows.clh"
 
 #ifndef TURNED
-#define TURNED 16  // columns of COSINES and SINES
+#define TURNED 16      // columns of COSINES and SINES
+#define INTERLEAVED 0  // whether pairs are neighbours
 #endif
 #ifndef SRC_DTYPE  // on its own: f32, plain matrices
 #define SRC_DTYPE f32
@@ -38,10 +41,11 @@ __kernel void rotary_rows(TENSOR_IN(SRC, src), TENSOR_IN(COSINES, cosines), TENS
     if (inside) {
         y = LOAD(SRC, src, ROW_AT(SRC, i));
         if (column < TURNED) {
-            const int first = column < TURNED / 2;
+            const int first = INTERLEAVED ? column % 2 == 0 : column < TURNED / 2;
+            const idx_t apart = INTERLEAVED ? 1 : TURNED / 2;
             const float turn = LOAD(SINES, sines, ROW_AT(SINES, i));
             y *= LOAD(COSINES, cosines, ROW_AT(COSINES, i));
-            i[7] = first ? column + TURNED / 2 : column - TURNED / 2;
+            i[7] = first ? column + apart : column - apart;
             y = fma(LOAD(SRC, src, ROW_AT(SRC, i)), first ? -turn : turn, y);
             i[7] = column;
         }

@@ -112,7 +112,10 @@ class RotaryEmbedding(Full):
         assert x is not None and cos is not None and sin is not None
         columns = cos.shape[-1]
         part, half = x[..., :columns], columns // 2
-        turned = np.concatenate([-part[..., half:], part[..., :half]], axis=-1)
+        if self.case.attributes.get("interleaved"):
+            turned = np.stack([-part[..., 1::2], part[..., ::2]], axis=-1).reshape(part.shape)
+        else:
+            turned = np.concatenate([-part[..., half:], part[..., :half]], axis=-1)
         y, bound = x.copy(), np.zeros(x.shape)
         y[..., :columns] = part * cos + turned * sin
         bound[..., :columns] = 4 * UNIT * (np.abs(part * cos) + np.abs(turned * sin))

@@ -558,7 +558,8 @@ def _rare(rng: Generator) -> Case | None:
         rows = _rows(rng)
         columns = max(2, rows[-1] // 2 * 2)
         table = _spec(dtype, rows[-2], columns)
-        return Case("rotary_embedding", (_spec(dtype, *rows[:-1], max(2, rows[-1])), table, table))
+        turned = {"interleaved": True} if _chance(rng, 0.5) else {}
+        return Case("rotary_embedding", (_spec(dtype, *rows[:-1], max(2, rows[-1])), table, table), turned)
     if kind == 9 and _chance(rng, 0.5):
         n, d, steps, states = int(rng.integers(1, 3)), *(int(rng.integers(1, most)) for most in (600, 50, 33))
         channels, by_step = _spec(dtype, n, d, steps), _spec(dtype, n, steps, states)

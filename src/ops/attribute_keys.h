@@ -61,6 +61,7 @@ inline constexpr Key<double> high{"high"};
 inline constexpr Key<int64_t> high_int{"high"};
 inline constexpr Key<int64_t> ignore_index{"ignore_index"};
 inline constexpr Key<Ints> input_size{"input_size"};
+inline constexpr Key<bool> interleaved{"interleaved"};
 inline constexpr Key<bool> inverted{"inverted"};
 inline constexpr Key<double> iou_threshold{"iou_threshold"};
 inline constexpr Key<bool> is_causal{"is_causal"};

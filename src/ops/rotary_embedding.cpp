@@ -26,12 +26,13 @@ void infer_rotary_embedding(Op& op) {
   add_output(op);
 }
 
-// By x a turn back, with sines of the other half negated; by the tables products with x, of which the halves change
-// places for the sines.
+// By x a turn back, with the sines of each pair exchanged and negated; by the tables products with x, of which the
+// columns of each pair change places for the sines.
 void derive_rotary_embedding(Derivation& d) {
   const Op& op = d.op();
   const int last = op.in(0).rank() - 1;
-  const int64_t columns = op.in(1).shape[op.in(1).rank() - 1], half = columns / 2;
+  const int64_t columns = op.in(1).shape[op.in(1).rank() - 1];
+  const bool interleaved = op.attributes[attr::interleaved];
   const auto part = [&](Derivation::Value value, int64_t first, int64_t end) {
     const int64_t dim = d.desc(value).rank() - 1;
     return d.make("slice",
@@ -40,22 +41,33 @@ void derive_rotary_embedding(Derivation& d) {
                              {attr::axes, std::vector<int64_t>{dim}}},
                   {value});
   };
-  const auto joined = [&](Derivation::Value a, Derivation::Value b) {
-    return d.make("concat", Attributes{{attr::dim, int64_t(d.desc(a).rank() - 1)}}, {a, b});
-  };
   const auto negated = [&](Derivation::Value value) { return d.pointwise("y0 = -x0", {value}); };
+  // `columns` columns with those of each pair exchanged, and those that come first then negated.
+  const auto exchanged = [&](Derivation::Value value, bool negate) {
+    const Dims shape = d.desc(value).shape;
+    if (interleaved) {  // the columns of a pair lie in a dimension of their own
+      Dims pairs = shape;
+      pairs[shape.size() - 1] /= 2;
+      pairs.push_back(2);
+      value = d.reshaped(value, pairs);
+    }
+    const int64_t dim = d.desc(value).rank() - 1, end = d.desc(value).shape[int(dim)];
+    const Derivation::Value first = part(value, end / 2, end);
+    const Derivation::Value whole =
+        d.make("concat", Attributes{{attr::dim, dim}}, {negate ? negated(first) : first, part(value, 0, end / 2)});
+    return d.reshaped(whole, shape);
+  };
   const Derivation::Value g = d.gradient(), x = d.input(0), sine = d.input(2);
   d.give_if_wanted(0, [&] {
-    const Derivation::Value back = negated(joined(part(sine, half, columns), part(sine, 0, half)));
-    return d.make("rotary_embedding", {}, {g, d.input(1), back});
+    const Attributes same{{attr::interleaved, interleaved}};
+    return d.make("rotary_embedding", same, {g, d.input(1), negated(exchanged(sine, false))});
   });
   const auto turned = [&](Derivation::Value value) {
     return op.in(0).shape[last] == columns ? value : part(value, 0, columns);
   };
   d.give_if_wanted(1, [&] { return d.summed_to(d.make("mul", {}, {turned(g), turned(x)}), op.in(1).shape); });
   d.give_if_wanted(2, [&] {
-    const Derivation::Value across = joined(negated(part(x, half, columns)), part(x, 0, half));
-    return d.summed_to(d.make("mul", {}, {turned(g), across}), op.in(2).shape);
+    return d.summed_to(d.make("mul", {}, {turned(g), exchanged(turned(x), true)}), op.in(2).shape);
   });
 }
 
@@ -65,8 +77,11 @@ Schema rotary_embedding() {
                 "y[..., i] = x[..., i] * cos[..., i] - x[..., i + r / 2] * sin[..., i]        for i < r / 2\n"
                 "y[..., i] = x[..., i] * cos[..., i] + x[..., i - r / 2] * sin[..., i]        for r / 2 <= i < r\n"
                 "y[..., i] = x[..., i]                                                        for r <= i < e\n\n"
-                "with r the columns of cos and sin.\n\nReturns the shape and dtype of x.\n\n"
-                "Source: J. Su et al., arXiv 2104.09864, with the halves in the place of neighbours as in GPT-NeoX.");
+                "with r the columns of cos and sin.  interleaved: a pair is two neighbours:\n\n"
+                "y[..., i] = x[..., i] * cos[..., i] - x[..., i + 1] * sin[..., i]            for even i < r\n"
+                "y[..., i] = x[..., i] * cos[..., i] + x[..., i - 1] * sin[..., i]            for odd i < r\n\n"
+                "Returns the shape and dtype of x.\n\n"
+                "Source: J. Su et al., arXiv 2104.09864 (interleaved), and GPT-NeoX (halves).");
   schema.tensor("x", "(..., l, e), most often queries or keys (n, heads, l, e); f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
@@ -76,6 +91,7 @@ Schema rotary_embedding() {
       .tensor("sin", "the same, with as many columns")
       .like("x")
       .batched(Batch::broadcast)
+      .attribute(attr::interleaved, false, "pairs are neighbours; else column i of each half is one of a pair")
       .result(Result("y").like("x").shaped("x"));
   schema.last_axes = 1;
   schema.infer = infer_rotary_embedding;

@@ -188,15 +188,24 @@ for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 
 def _rotated(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     x, cos, sin = t
     first, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
-    low, high = first.chunk(2, -1)
-    return torch.cat([first * cos + torch.cat([-high, low], -1) * sin, rest], -1)
+    if a.get("interleaved"):
+        turned = torch.stack([-first[..., 1::2], first[..., ::2]], -1).flatten(-2)
+    else:
+        low, high = first.chunk(2, -1)
+        turned = torch.cat([-high, low], -1)
+    return torch.cat([first * cos + turned * sin, rest], -1)
 
 
-add("rotary_embedding", normal((2, 3, 17, 32), (17, 32), (17, 32)), _rotated)
-add("rotary_embedding", normal((2, 3, 17, 20), (2, 1, 17, 6), (1, 17, 6)), _rotated, name="the first columns only")
-add("rotary_embedding", normal((5, 7, 3), (5, 7, 2), (2,)), _rotated, name="tables of other ranks")
-add("rotary_embedding", normal((2, 3, 5, 24), (5, 16), (5, 16)), _rotated, name="whole pieces, and columns behind them")
-add("rotary_embedding", normal((2, 4, 3, 5, 16), (3, 5, 16), (3, 5, 16)), _rotated, name="rows named by four numbers")
+_ROTARY = (
+    ("whole pieces", (2, 3, 17, 32), (17, 32), (17, 32)),
+    ("the first columns only", (2, 3, 17, 20), (2, 1, 17, 6), (1, 17, 6)),
+    ("tables of other ranks", (5, 7, 3), (5, 7, 2), (2,)),
+    ("whole pieces, and columns behind them", (2, 3, 5, 24), (5, 16), (5, 16)),
+    ("rows named by four numbers", (2, 4, 3, 5, 16), (3, 5, 16), (3, 5, 16)),
+)
+for _name, *_shapes in _ROTARY:
+    add("rotary_embedding", normal(*_shapes), _rotated, name=_name)
+    add("rotary_embedding", normal(*_shapes), _rotated, name=f"{_name}, of neighbours", interleaved=True)
 
 
 def scanned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:

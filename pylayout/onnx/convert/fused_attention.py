@@ -211,26 +211,22 @@ def _rows(node: Node, table: Operand, first: Any, steps: Any, places: Operand | 
 
 def _rotated(node: Node, x: Operand, cosines: Operand, sines: Operand, interleaved: bool) -> Operand:
     """x (n, heads, l, e) with its first columns turned, two for each column of the tables."""
-    n, heads, steps, width = x.shape
-    half = cosines.shape[3]
+    width, half = x.shape[3], cosines.shape[3]
     if 2 * half > width or sines.shape[3] != half:
         raise ShapeError(
             f"cos_cache has {half} columns and sin_cache {sines.shape[3]}, expected the same and at most {width // 2}"
         )
-    tables = [node.op("concat", [table, table], 3) for table in (cosines, sines)]
-    if not interleaved:
-        made: Operand = node.op("rotary_embedding", x, *tables)
+
+    def of_pairs(table: Operand) -> Operand:
+        """A column of the table for each column of a pair."""
+        if not interleaved:
+            made: Operand = node.op("concat", [table, table], 3)
+            return made
+        apart = node.op("unsqueeze", table, 4)
+        made = node.op("reshape", node.op("concat", [apart, apart], 4), [*table.shape[:3], 2 * half])
         return made
 
-    def turned(part: Operand, before: list[int]) -> Operand:
-        """Pairs of neighbours as two halves, or back."""
-        pairs = node.op("reshape", part, [n, heads, steps, *before])
-        found: Operand = node.op("reshape", node.op("permute", pairs, [0, 1, 2, 4, 3]), [n, heads, steps, 2 * half])
-        return found
-
-    first, rest = _parts(node, x, [2 * half, width - 2 * half], 3, "x") if 2 * half < width else (x, None)
-    y = turned(node.op("rotary_embedding", turned(first, [half, 2]), *tables), [2, half])
-    made = y if rest is None else node.op("concat", [y, rest], 3)
+    made: Operand = node.op("rotary_embedding", x, of_pairs(cosines), of_pairs(sines), interleaved)
     return made
 
 

@@ -63,9 +63,25 @@ def _conjugated(call: Call, x: Operand) -> Operand:
 def _product(call: Call, a: Operand, b: Operand) -> Operand:
     if math.prod(a.shape) < math.prod(b.shape):  # that which is turned may be a constant, and is the smaller one
         a, b = b, a
+    if a.ndim > 2 and b.ndim > 1 and a.shape[-2] == b.shape[-2] and 2 * math.prod(b.shape) <= math.prod(a.shape):
+        return _turns(call, a, b)
     real, imaginary = _parts(call, a)
     made: Operand = call.op("pointwise", [real, b, imaginary, _turned(call, b)], "y0 = x0 * x1 + x2 * x3", dtype="f32")
     return made
+
+
+def _turns(call: Call, a: Operand, b: Operand) -> Operand:
+    """a * b of a larger a: a rotary embedding, whose tables b makes."""
+
+    def table(part: Operand) -> Operand:
+        both = call.op("concat", [part, part], part.ndim - 1)
+        made: Operand = call.op("reshape", both, [*b.shape[:-2], 2 * b.shape[-2]])
+        return made
+
+    real, imaginary = _parts(call, b)
+    rows = call.op("reshape", a, [*a.shape[:-2], 2 * a.shape[-2]])
+    turned = call.op("rotary_embedding", rows, table(real), table(imaginary), True)
+    return call.reshape(turned, a.shape)
 
 
 # ---- what computes nothing ----

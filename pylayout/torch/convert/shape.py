@@ -246,6 +246,11 @@ def slice_backward(
 ) -> Operand:
     dim = dim % len(sizes)
     first, _ = part_of(sizes[dim], start, end)
+    whole = grad.ndim < 8 and first < step and all(isinstance(n, int) for n in (sizes[dim], grad.shape[dim]))
+    if step > 1 and whole and grad.shape[dim] * step == sizes[dim]:  # one of each group of `step` positions
+        apart = call.op("unsqueeze", grad, dim + 1)
+        apart = call.op("pad", apart, [0, 0] * (grad.ndim - dim - 1) + [first, step - 1 - first])
+        return call.reshape(apart, sizes)
     if step > 1 and grad.shape[dim] > 0:  # zeros behind each position, but the last
         apart = call.op("pad", call.op("unsqueeze", grad, dim + 1), [0, 0] * (grad.ndim - dim - 1) + [0, step - 1])
         grad = call.op("reshape", apart, [*grad.shape[:dim], grad.shape[dim] * step, *grad.shape[dim + 1 :]])

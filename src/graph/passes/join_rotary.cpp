@@ -24,6 +24,7 @@ struct Turned {
   Dims heads;                      // shape after parting
   std::vector<int64_t> dims;       // of the permutation
   int axis = 0;                    // of the heads in x
+  bool interleaved = false;
 };
 
 std::optional<Turned> turned_at(Rewriter& rewriter, size_t index) {
@@ -40,6 +41,7 @@ std::optional<Turned> turned_at(Rewriter& rewriter, size_t index) {
   const int last = slice.in(0).rank() - 1;
   Turned found;
   found.index = index;
+  found.interleaved = rewriter.op(index).attributes[attr::interleaved];
   found.rows = rewriter.input(rewriter.node(size_t(taken)), 0);
   found.first = slice.attributes[attr::starts][size_t(last)];
   found.columns = slice.out().shape[last];
@@ -66,8 +68,8 @@ bool adjoin(Rewriter& rewriter, const Turned& a, const Turned& b) {
   for (size_t k = 1; k < 3; ++k)
     if (rewriter.input(one, k) != rewriter.input(other, k) || !is_of_all_heads(rewriter, rewriter.input(one, k), a))
       return false;
-  return a.rows == b.rows && a.dims == b.dims && a.heads[a.heads.size() - 1] == b.heads[b.heads.size() - 1] &&
-         a.first + a.columns == b.first;
+  return a.interleaved == b.interleaved && a.rows == b.rows && a.dims == b.dims &&
+         a.heads[a.heads.size() - 1] == b.heads[b.heads.size() - 1] && a.first + a.columns == b.first;
 }
 
 // `first` has the columns before those of `second`.
@@ -101,7 +103,8 @@ void join_heads(Rewriter& rewriter, StridedReaders& readers, const Turned& first
   Dims heads = first.heads;
   heads[heads_dim] = counts[0] + counts[1];
   const ValueId x = insert_steps(rewriter, before, columns, {{false, heads.vector()}, {true, first.dims}});
-  const ValueId y = rewriter.insert(before, "rotary_embedding", {}, {x, given[1], given[2]}, name + ".joined");
+  const ValueId y = rewriter.insert(before, "rotary_embedding", Attributes{{attr::interleaved, first.interleaved}},
+                                    {x, given[1], given[2]}, name + ".joined");
   rewriter.rewrite(first.index, "slice", sliced(0, counts[0], first.axis), {y});
   rewriter.rewrite(second.index, "slice", sliced(counts[0], counts[0] + counts[1], first.axis), {y});
 }

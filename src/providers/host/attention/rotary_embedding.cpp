@@ -11,7 +11,8 @@
 namespace pl::host {
 namespace {
 
-PL_VECTORISED void rotate(const float* x, const float* cosines, const float* sines, int64_t half, float* y) {
+// Column i of the first half and of the second one are a pair.
+PL_VECTORISED void rotate_halves(const float* x, const float* cosines, const float* sines, int64_t half, float* y) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < half; ++i) {
     const float a = x[i], b = x[i + half];
@@ -20,8 +21,19 @@ PL_VECTORISED void rotate(const float* x, const float* cosines, const float* sin
   }
 }
 
+// Neighbours are a pair.
+PL_VECTORISED void rotate_neighbours(const float* x, const float* cosines, const float* sines, int64_t half, float* y) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < half; ++i) {
+    const float a = x[2 * i], b = x[2 * i + 1];
+    y[2 * i] = a * cosines[2 * i] - b * sines[2 * i];
+    y[2 * i + 1] = b * cosines[2 * i + 1] + a * sines[2 * i + 1];
+  }
+}
+
 struct RotaryBody {
   DType dtype;
+  decltype(&rotate_halves) rotate;
   int64_t columns, turned;  // of x; of the tables
   // Of all dimensions but the last: sizes and the steps of x, cos, sin and y, the outermost of y first.
   struct Axis {
@@ -63,11 +75,16 @@ struct RotaryBody {
   }
 };
 
-RotaryBody rotary_body(const std::vector<TensorDesc>& inputs, const TensorDesc& y) {
+RotaryBody rotary_body(const std::vector<TensorDesc>& inputs, const TensorDesc& y, bool interleaved) {
   const TensorDesc &x = inputs[0], &cosines = inputs[1];
   const int rank = x.rank();
-  RotaryBody body{x.dtype, x.shape[rank - 1],     cosines.shape[cosines.rank() - 1],
-                  {},      float_loader(x.dtype), float_storer(x.dtype)};
+  RotaryBody body{x.dtype,
+                  interleaved ? rotate_neighbours : rotate_halves,
+                  x.shape[rank - 1],
+                  cosines.shape[cosines.rank() - 1],
+                  {},
+                  float_loader(x.dtype),
+                  float_storer(x.dtype)};
   const auto step = [&](const TensorDesc& desc, int d) {
     const int own = d - (rank - desc.rank());
     return own < 0 || (desc.shape[own] == 1 && x.shape[d] != 1) ? int64_t(0) : desc.strides[own];
@@ -85,7 +102,8 @@ void list_rotary_embedding(const Op& op, CandidateList& out) {
     const std::vector<TensorDesc> inputs{strided_view_as(op.in(0), layout), dense_plain(op.in(1)),
                                          dense_plain(op.in(2))};
     const TensorDesc y = op.out().with_layout(layout);
-    add_candidate(out, "rotary_rows", Quality::fast, inputs, {y}, [=] { return rotary_body(inputs, y); });
+    const bool interleaved = op.attributes[attr::interleaved];
+    add_candidate(out, "rotary_rows", Quality::fast, inputs, {y}, [=] { return rotary_body(inputs, y, interleaved); });
   }
 }
 PL_HOST_KIND("rotary_embedding", list_rotary_embedding);

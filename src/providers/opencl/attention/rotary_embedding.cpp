@@ -31,7 +31,7 @@ std::unique_ptr<Kernel> prepare_rotary_embedding(OpenclDevice& device, const Op&
   const auto [src, cosines, sines, dst] = Rows(op, candidate);
   KernelSource source("attention/rotary_rows.cl");
   source.tensor("SRC", src).tensor("DST", dst).tensor("COSINES", cosines).tensor("SINES", sines);
-  source.define("TURNED", turned_columns(op));
+  source.define("TURNED", turned_columns(op)).define("INTERLEAVED", int(op.attributes[attr::interleaved]));
   const int64_t places = dst.places();
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "rotary_rows").input(0, "SRC").input(1, "COSINES").input(2, "SINES");
@@ -81,10 +81,12 @@ bool piece_rows_of(const Op& op, const Candidate& candidate, PieceRows& out) {
 
 std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const PieceRows& rows) {
   const int64_t half = turned_columns(op) / 2, rest = op.out().shape[op.out().rank() - 1] - 2 * half;
-  const int64_t pieces = (half + rest) / rows.piece;
+  const bool interleaved = op.attributes[attr::interleaved];
+  const int64_t pieces = ((interleaved ? 2 * half : half) + rest) / rows.piece;
   const int64_t places = rows.counts[0] * rows.counts[1] * rows.counts[2] * pieces;
   KernelSource source("attention/rotary_pieces.cl");
   source.define("PIECE", rows.piece).define("HALF", half).define("REST", rest);
+  source.define("INTERLEAVED", int(interleaved));
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
   source.define("COSINES_DTYPE", name_of(op.in(1).dtype)).define("SINES_DTYPE", name_of(op.in(2).dtype));
   auto kernel = std::make_unique<KernelList>(device);
