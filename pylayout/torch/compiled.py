@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from ..context import state as context_state
 from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
 from .bundle import Opened, is_bundle, is_opened, is_part
@@ -36,6 +39,8 @@ logger = logging.getLogger("pylayout.torch")
 
 MAX_SIZES = 32  # sizes for which it is kept which calls they are; what plans keep for them is theirs to say
 MAX_DIVISIONS = 8  # of one graph between plans and PyTorch, for sizes that one alone does not serve
+DEFECT = "a defect of pylayout, logged as a warning"  # why PyTorch runs all of a graph
+FORKED = "in a process that was forked after its parent had used pylayout"
 MAX_PACKINGS = 2  # so often weights that changed are packed again; then they are inputs of plans
 
 # A step of `program` whose function `at` may have to bind to sizes first.
@@ -77,6 +82,7 @@ class Compiled:
         self._packings = 0
         self._changing: set[int] = set()  # places of weights that have changed so far
         self._lock = threading.RLock()
+        _every.add(self)
 
     def __call__(self, arguments: list[Any]) -> Any:
         key = self._symbols.key(arguments) if self._symbols is not None else ()
@@ -111,6 +117,13 @@ class Compiled:
             self._programs.clear()
             self._divisions.clear()
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: PyTorch runs the graph from now on. What was compiled is kept, as it is the parent's."""
+        _of_parent.append((self._programs, self._divisions, self._weights))
+        self._programs, self._divisions, self._weights = OrderedDict(), OrderedDict(), None
+        self._constant = set()
+        self._lock = threading.RLock()
+
     # ---- making a program ----
 
     def _program(self, key: tuple[int, ...], arguments: Sequence[Any]) -> Callable[[list[Any]], Any]:
@@ -136,7 +149,9 @@ class Compiled:
         """A division made with these sizes, and what runs at them."""
         began = time.perf_counter()
         made: _Division
-        for planned in (True, False):
+        if context_state.forked:
+            _tell_of_fork()
+        for why in (FORKED,) if context_state.forked else ("", DEFECT):
             axes: tuple[str, ...] = ()
             known: Evaluation | None = None
             if self._symbols is None:
@@ -147,13 +162,12 @@ class Compiled:
                 graph = propagated(self._module, arguments)
             try:
                 made = _Division(
-                    self._module, graph, arguments, self._constant, self._steady, self._options if planned else None,
-                    known,
+                    self._module, graph, arguments, self._constant, self._steady, self._options, known, why
                 )  # fmt: skip
                 run = made.bound(evaluation)
                 break
             except Exception as error:
-                if not planned:
+                if why:
                     raise
                 logger.warning(
                     "a graph runs in PyTorch as it is, for a defect of pylayout: please report it", exc_info=error
@@ -170,6 +184,28 @@ class Compiled:
             )
         )
         return made, run
+
+
+_every: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_of_parent: list[Any] = []  # of a forked child: what nothing may use or release
+
+
+def _after_fork() -> None:
+    """In a forked child: plans need threads and devices that are the parent's."""
+    if context_state.forked:
+        for each in [*_every]:
+            each.leave_to_parent()
+
+
+@cache
+def _tell_of_fork() -> None:
+    logger.warning(
+        "PyTorch runs compiled graphs %s; expected for speed: a process of its own, multiprocessing's spawn", FORKED
+    )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _is_weight(value: Any) -> bool:
@@ -204,9 +240,10 @@ def _device_of(arguments: Sequence[Any]) -> torch.device:
 
 
 class _Division:
-    """A graph divided between plans and PyTorch; options None: PyTorch runs all of it.
+    """A graph divided between plans and PyTorch.
 
-    present: of symbols, for the sizes that it is made with; None: it has none.
+    present: of symbols, for the sizes that it is made with; None: it has none. why: PyTorch runs all of it, for this
+    reason, if there is one.
     """
 
     def __init__(
@@ -216,10 +253,12 @@ class _Division:
         arguments: Sequence[Any],
         constant: set[int],
         steady: frozenset[int],
-        options: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
         present: Evaluation | None,
+        why: str,
     ) -> None:
         self._options = options
+        self._why = why
         self._present = present
         self.serves_others = present is not None  # other sizes than those that it is made with
         self._module = module
@@ -230,7 +269,7 @@ class _Division:
         self._steady = frozenset(placeholders[place] for place in steady)
         self._device = _device_of(arguments)
         self._constants: dict[Node, torch.Tensor] = {placeholders[place]: arguments[place] for place in constant}
-        self._folded = folded(module, self._nodes) if options is not None else {}
+        self._folded = {} if why else folded(module, self._nodes)
         self._constants.update(self._folded)
         self._shared: dict[Node, Tensor] = {}
         self._refused: dict[Node, str] = {}
@@ -262,11 +301,11 @@ class _Division:
 
     def _find_refused(self) -> None:
         """What has no converter, or what its converter refuses."""
+        if self._why:
+            self._refused.update((node, self._why) for node in self._computed())
+            return
         translator = Translator(self._constants, device=self._device, present=self._present, shared=self._shared)
         for node in self._computed():
-            if self._options is None:
-                self._refused[node] = "a defect of pylayout, logged as a warning"
-                continue
             if node in self._views:
                 self._refused[node] = "a view of an input or of another output"
                 continue
@@ -317,7 +356,6 @@ class _Division:
             ]
             if not outputs:  # nobody reads what it computes
                 continue
-            assert self._options is not None  # or nothing is planned
             replaced = self._find_replaced(outputs, inside) if self._device.type == "ocl" else {}
             self._replaced.update(replaced)
             written: dict[Node, Node] = {node: copy.args[0] for node, copy in replaced.items()}  # type: ignore[misc]

@@ -264,14 +264,16 @@ class Lister {
     }
   }
 
-  // Ways that read inputs, or write the result, as strided views.  `way`: as for Catalog::strided().
+  // Ways that read inputs, or write the result of an op that has one, as strided views.  `way`: as for
+  // Catalog::strided().
   void add_strided(const Node& node, const Op& op, NodeStates& result, const std::string& way = {}) {
-    if (op.outputs.size() != 1 || op.inputs.empty()) return;
+    if (op.outputs.empty() || op.inputs.empty()) return;
     const bool constant = graph_.is_constant(node.inputs[0]);
     const std::vector<std::vector<TensorDesc>> sources = strided_inputs(node, op);
     std::vector<TensorDesc> targets{op.out()};
-    for (const TensorDesc& desc : strided_views_[size_t(node.outputs[0])])
-      if (is_strided_view(desc)) targets.push_back(desc);
+    if (op.outputs.size() == 1)
+      for (const TensorDesc& desc : strided_views_[size_t(node.outputs[0])])
+        if (is_strided_view(desc)) targets.push_back(desc);
     Op strided = op;
     for (size_t x = 0; x < sources.size(); ++x)
       for (size_t y = 0; y < targets.size(); ++y) {
