@@ -138,3 +138,34 @@ def test_reorders_and_sums_of_parts_take_the_way_that_runs_with_others(opencl_de
     sums = [e for e in profile.events if e["implementation"] == "sum of parts"]
     assert len(parts) == len(starts), "gradients by weights of this device have no parts"
     assert len(sums) == 1, [e["cause"] for e in sums]
+
+
+def test_sums_of_norms_weights_are_few_launches(opencl_device: str) -> None:
+    """A norm's gradient ends with two sums, behind its first result: those of all norms are added up together."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 50, 24)).astype("f4")
+    count = 3
+
+    def results(device: str) -> tuple[Any, list[np.ndarray]]:
+        g = pl.Graph()
+        y = g.input("x", x.shape)
+        names = []
+        for i in range(count):
+            weight, bias = (g.parameter(f"{part}{i}", np.full(24, value, "f4")) for part, value in (("w", 1), ("b", 0)))
+            names += [f"w{i}", f"b{i}"]
+            y = g.tanh(g.layer_norm(y, (24,), weight, bias))
+        loss = (y * y).mean()
+        g.output(loss, "loss")
+        pl.training.sgd(g, loss, lr=0.5)
+        plan = pl.compile(g, device=device, tune="off")
+        losses = [np.asarray(plan.run(x)[0]) for _ in range(3)]
+        return plan, losses + [np.asarray(plan.state(name)) for name in names]
+
+    plan, found = results(opencl_device)
+    for ours, exact in zip(found, results("cpu")[1], strict=True):
+        assert np.allclose(ours, exact, rtol=1e-4, atol=1e-5)
+    sums = [s for s in plan.summary()["steps"] if s.get("implementation") == "sum of parts"]
+    assert len(sums) == 2 * count
+    with pl.profile() as profile:
+        plan.run(x)
+    assert sum(e["implementation"] == "sum of parts" for e in profile.events) == 1

@@ -11,18 +11,19 @@
 namespace pl {
 namespace {
 
-// All but the end of a kernel that is EndsLater, with the workspace as its output.
+// All but the ends of a kernel that is EndsLater, with the workspace in the place of the first output that these write.
 class Beginning final : public Kernel {
  public:
-  explicit Beginning(std::shared_ptr<Kernel> whole)
-      : whole_(std::move(whole)), begins_(dynamic_cast<EndsLater&>(*whole_)) {}
+  Beginning(std::shared_ptr<Kernel> whole, size_t workspace)
+      : whole_(std::move(whole)), begins_(dynamic_cast<EndsLater&>(*whole_)), workspace_(workspace) {}
   void run(const KernelArguments& arguments) override {
-    begins_.begin(arguments.with(arguments.inputs, arguments.outputs, arguments.outputs[0]));
+    begins_.begin(arguments.with(arguments.inputs, arguments.outputs, arguments.outputs[workspace_]));
   }
 
  private:
   std::shared_ptr<Kernel> whole_;
   EndsLater& begins_;
+  size_t workspace_;
 };
 
 }  // namespace
@@ -415,31 +416,38 @@ void Lowering::lower_node(size_t index) {
 }
 
 bool Lowering::emit_in_parts(Step& step) {
-  if (step.workspace.storage < 0 || step.outputs.size() != 1 || Building::wish() != Building::freely ||
-      step.workspace.bytes + step.outputs[0].bytes > kMostSummedBytes)
-    return false;
+  if (step.workspace.storage < 0 || Building::wish() != Building::freely) return false;
   const auto* whole = dynamic_cast<const EndsLater*>(step.kernel.get());
   if (!whole) return false;
-  std::unique_ptr<Kernel> sum = whole->end();
-  if (!dynamic_cast<const Together*>(sum.get())) return false;
-  Step end;
-  end.kind = Step::Kind::pack;
-  end.node = step.node;
-  end.device = step.device;
-  end.provider = step.way->candidate.provider;
-  end.sums = true;
-  end.packing.form = "sum of parts";
-  end.packing.bytes = step.workspace.bytes;
-  end.kernel = std::move(sum);
-  end.inputs = {step.workspace};
-  end.outputs = step.outputs;
-  end.input_descs = step.output_descs;
-  end.cause = concat(program_.names_[size_t(step.node)], ": sum");
-  step.kernel = std::make_shared<Beginning>(std::move(step.kernel));
-  step.outputs = {step.workspace};
+  std::vector<std::unique_ptr<Kernel>> list = whole->ends();
+  if (list.empty()) return false;
+  const size_t first = step.outputs.size() - list.size();
+  std::vector<Step> ends;
+  for (size_t k = 0; k < list.size(); ++k) {
+    const Place& output = step.outputs[first + k];
+    Step end;
+    end.kind = Step::Kind::pack;
+    end.node = step.node;
+    end.device = step.device;
+    end.provider = step.way->candidate.provider;
+    end.sums = true;
+    end.packing.form = "sum of parts";
+    end.inputs = {step.workspace};
+    end.packing.bytes = step.workspace.bytes;
+    end.outputs = {output};
+    end.input_descs = {step.output_descs[first + k]};
+    end.cause = concat(program_.names_[size_t(step.node)], ": sum");
+    end.kernel = std::move(list[k]);
+    if (step.workspace.bytes + output.bytes > kMostSummedBytes || !dynamic_cast<const Together*>(end.kernel.get()))
+      return false;
+    ends.push_back(std::move(end));
+  }
+  step.kernel = std::make_shared<Beginning>(std::move(step.kernel), first);
+  step.outputs.resize(first);
+  step.outputs.push_back(step.workspace);
   step.workspace = Place();
   emit(std::move(step));
-  emit(std::move(end));
+  for (Step& end : ends) emit(std::move(end));
   return true;
 }
 

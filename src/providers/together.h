@@ -37,14 +37,15 @@ class Together {
                                            const Sharing& shared) const = 0;
 };
 
-// What a Kernel may be besides: one whose end adds up partial sums, from the workspace into its only output.  That may
-// be done later, together with the ends of others.
+// What a Kernel may be besides: one that ends by adding up partial sums, from the workspace into its last outputs.  That
+// may be done later, together with the ends of others.
 class EndsLater {
  public:
   virtual ~EndsLater() = default;
-  virtual void begin(const KernelArguments& arguments) = 0;  // all but the end; outputs are not written
-  // Of one input, the workspace, and the output: a kernel that is Together.  Null: there is none.
-  virtual std::unique_ptr<Kernel> end() const = 0;
+  virtual void begin(const KernelArguments& arguments) = 0;  // all but the ends, whose outputs are not written
+  // For each of the last outputs, in their order, a kernel that is Together, of one input, the workspace.  Empty: it
+  // cannot end later.
+  virtual std::vector<std::unique_ptr<Kernel>> ends() const = 0;
 };
 
 }  // namespace pl

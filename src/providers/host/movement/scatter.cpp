@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 
 namespace pl::host {
 namespace {
@@ -38,6 +39,12 @@ C joined(Reduce reduce, C there, C added) {
   }
 }
 
+// What rows of embeddings and of messages in graphs are added up by.
+PL_VECTORISED void add_run(float* to, const float* from, int64_t n) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
 // Puts n neighbouring elements of one tensor to n of another.
 struct Putter {
   Reduce reduce;
@@ -50,6 +57,15 @@ struct Putter {
         std::memcpy(to, from, 4);
       else
         std::memcpy(to, from, size_t(n) * bytes);
+      return;
+    }
+    if (reduce == Reduce::sum && dtype == DType::f32) {
+      float* const sums = reinterpret_cast<float*>(to);
+      const float* const terms = reinterpret_cast<const float*>(from);
+      if (n == 1)
+        *sums += *terms;
+      else
+        add_run(sums, terms, n);
       return;
     }
     visit_dtype(dtype, [&](auto type) {

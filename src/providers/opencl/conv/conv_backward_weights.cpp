@@ -140,9 +140,9 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
     return kernel;
   }
   const TensorDesc flat = TensorDesc::dense(DType::f32, {candidate.outputs[0].elements()});
-  auto kernel =
-      std::make_unique<KernelInParts>(device, plan_joinable_sum(device, flat.shape, Addressing(flat), plan.parts,
-                                                                flat.shape[0], op.out().dtype, Addressing(flat)));
+  auto kernel = std::make_unique<KernelInParts>(
+      device, std::vector{plan_joinable_sum(device, flat.shape, Addressing(flat), plan.parts, flat.shape[0],
+                                            op.out().dtype, Addressing(flat))});
   add(kernel->sums);
   add_sum_of_parts(kernel->join, op, dst, Epilogue(), problem, plan.parts);
   return kernel;
@@ -285,7 +285,8 @@ std::unique_ptr<Kernel> prepare_depthwise_backward_weights(OpenclDevice& device,
   from.strides = {1, window.size[2] * all, all};
   to.strides = {dst.strides[0], dst.strides[3], dst.strides[4]};
   auto kernel = std::make_unique<KernelInParts>(
-      device, plan_joinable_sum(device, shape, from, parts.parts, shape[1] * shape[2] * all, op.out().dtype, to));
+      device,
+      std::vector{plan_joinable_sum(device, shape, from, parts.parts, shape[1] * shape[2] * all, op.out().dtype, to)});
   Launch& sums = kernel->sums.add(source, "conv_backward_weights_depthwise").input(0).input(1).workspace();
   parts.over_parts(parts.walk(sums.scalar(window).raw(sizes, sizeof sizes)));
   Launch& join = kernel->join.add(source, "conv_backward_weights_depthwise_join").workspace().output(0, "DST");

@@ -5,6 +5,7 @@
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/addressing/quads.h"
 #include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/pointwise/joinable_copy.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
@@ -96,13 +97,21 @@ void add_held_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
 }
 
 std::unique_ptr<Kernel> prepare_layer_norm_backward(OpenclDevice& device, const Op& op, const NormRows& rows) {
-  auto kernel = std::make_unique<KernelList>(device);
-  rows.held ? add_held_rows(*kernel, op, rows) : add_rows(*kernel, op, rows);
+  std::vector<std::optional<ComputationPlan>> ends;
+  for (int k = 0; k < (rows.centred ? 2 : 1); ++k) {  // parts[part][k][weight]
+    const TensorDesc flat = TensorDesc::dense(DType::f32, {rows.size});
+    Addressing parts(flat);
+    parts.offset = 2 * rows.rows_kept() + k * rows.size;
+    ends.push_back(
+        plan_joinable_sum(device, flat.shape, parts, rows.parts, 2 * rows.size, op.out(1).dtype, Addressing(flat)));
+  }
+  auto kernel = std::make_unique<KernelInParts>(device, std::move(ends));
+  rows.held ? add_held_rows(kernel->sums, op, rows) : add_rows(kernel->sums, op, rows);
   const int64_t lanes_x = device.capabilities().cpu ? 64 : 32, lanes_y = device.capabilities().cpu ? 1 : 8;
   KernelSource source("normalise/layer_norm_backward_join.cl");
   source.define("DWEIGHT_DTYPE", name_of(op.out(1).dtype)).define("CENTRED", rows.centred ? 1 : 0);
   source.define("LANES_X", lanes_x).define("LANES_Y", lanes_y);
-  Launch& join = kernel->add(source, "layer_norm_backward_join").workspace().output(1);
+  Launch& join = kernel->join.add(source, "layer_norm_backward_join").workspace().output(1);
   if (rows.centred) join.output(2);
   join.scalar(cl_int(rows.size)).scalar(cl_int(rows.parts)).scalar(cl_int(2 * rows.rows_kept()));
   join.global({size_t(divided_up(rows.size, lanes_x) * lanes_x), size_t(lanes_y)});

@@ -19,22 +19,30 @@ std::optional<ComputationPlan> plan_joinable_copy(const OpenclDevice& device, co
 std::optional<ComputationPlan> plan_joinable_sum(const OpenclDevice& device, const Dims& shape, const Addressing& src,
                                                  int64_t parts, int64_t stride, DType dtype, const Addressing& dst);
 
-// Launches that leave partial sums in the workspace, and one that adds them up, which others may do later.
+// Launches that leave partial sums in the workspace, and one that adds them up, which others may do later, by
+// sums of the workspace that are planned for the last outputs.
 class KernelInParts final : public Kernel, public EndsLater {
  public:
-  KernelInParts(OpenclDevice& device, std::optional<ComputationPlan> end)
-      : sums(device), join(device), device_(device), end_(std::move(end)) {}
+  KernelInParts(OpenclDevice& device, std::vector<std::optional<ComputationPlan>> ends)
+      : sums(device), join(device), device_(device), ends_(std::move(ends)) {}
   void run(const KernelArguments& arguments) override {
     sums.run(arguments);
     join.run(arguments);
   }
   void begin(const KernelArguments& arguments) override { sums.run(arguments); }
-  std::unique_ptr<Kernel> end() const override { return end_ ? prepare_computation(device_, *end_) : nullptr; }
+  std::vector<std::unique_ptr<Kernel>> ends() const override {
+    std::vector<std::unique_ptr<Kernel>> list;
+    for (const std::optional<ComputationPlan>& end : ends_) {
+      if (!end) return {};
+      list.push_back(prepare_computation(device_, *end));
+    }
+    return list;
+  }
   KernelList sums, join;
 
  private:
   OpenclDevice& device_;
-  std::optional<ComputationPlan> end_;
+  std::vector<std::optional<ComputationPlan>> ends_;
 };
 
 }  // namespace pl::opencl

@@ -5,6 +5,7 @@
 #include "providers/opencl/addressing/quads.h"
 #include "providers/opencl/addressing/row_groups.h"
 #include "providers/opencl/addressing/row_vectors.h"
+#include "providers/opencl/pointwise/joinable_copy.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
@@ -72,18 +73,26 @@ void add_reduce_vectors(const Op& op, OpenclDevice& device, const std::string& f
       candidate.implementation = concat("reduce_groups", way.name);
       candidate.efficiency = efficiency_of_groups(device, *rows, false);
       candidate.workspace_bytes = way.parts ? rows->stats_bytes(1) : 0;
-      candidate.prepare = [&device, rows = *rows, source_of, divisor] {
+      const bool adds = function == "sum";
+      candidate.prepare = [&device, rows = *rows, source_of, divisor, adds,
+                           to = op.out().dtype]() -> std::unique_ptr<Kernel> {
         KernelSource source = source_of("reduce/reduce_groups.cl");
         rows.define(source);
-        auto kernel = std::make_unique<KernelList>(device);
         const cl_int count = cl_int(rows.rows);
         if (rows.parts == 1) {
+          auto kernel = std::make_unique<KernelList>(device);
           Launch& launch = kernel->add(source, "reduce_groups").input(0).output(0);
           rows.over_groups(launch.scalar(count).scalar(cl_float(divisor)));
           return kernel;
         }
-        rows.over_groups(kernel->add(source, "reduce_parts").input(0).workspace().scalar(count));
-        Launch& join = kernel->add(source, "reduce_join").workspace().output(0);
+        const TensorDesc flat = TensorDesc::dense(DType::f32, {rows.rows});
+        std::vector<std::optional<ComputationPlan>> ends;
+        if (adds)
+          ends.push_back(
+              plan_joinable_sum(device, flat.shape, Addressing(flat), rows.parts, rows.rows, to, Addressing(flat)));
+        auto kernel = std::make_unique<KernelInParts>(device, std::move(ends));
+        rows.over_groups(kernel->sums.add(source, "reduce_parts").input(0).workspace().scalar(count));
+        Launch& join = kernel->join.add(source, "reduce_join").workspace().output(0);
         rows.over_rows(join.scalar(count).scalar(cl_float(divisor)));
         return kernel;
       };
