@@ -169,3 +169,29 @@ def test_sums_of_norms_weights_are_few_launches(opencl_device: str) -> None:
     with pl.profile() as profile:
         plan.run(x)
     assert sum(e["implementation"] == "sum of parts" for e in profile.events) == 1
+
+
+def test_what_reads_sums_of_parts_waits(opencl_device: str) -> None:
+    """Each sum is read before the next one is there: as gradients by biases are, which are then made wide."""
+    rng = np.random.default_rng(0)
+    x, grad = (rng.standard_normal((400, 24)).astype("f4") for _ in range(2))
+    count = 3
+
+    def plan_on(device: str) -> pl.Plan:
+        g = pl.Graph()
+        y, by_y = g.input("x", x.shape), g.input("grad", grad.shape)
+        read = []
+        for _ in range(count):
+            by_y, by_weight, by_bias = g.layer_norm_backward(y, by_y, (24,), np.ones(24, "f4"))
+            read += [g.cast(by_weight, "f16"), g.cast(by_bias, "f16")]
+            by_y = g.tanh(by_y)
+        g.output(g.concat(read, 0), "sums")
+        return pl.compile(g, device=device, tune="off")
+
+    plan = plan_on(opencl_device)
+    found, exact = (np.asarray(each.run(x, grad)[0]) for each in (plan, plan_on("cpu")))
+    assert np.allclose(found, exact, rtol=2e-3, atol=2e-3)
+    with pl.profile() as profile:
+        plan.run(x, grad)
+    launches = [e for e in profile.events if e["implementation"] == "sum of parts" or e["op"] == "cast"]
+    assert len(launches) == 2, [(e["op"], e["implementation"]) for e in launches]  # of sums, and of casts

@@ -7,6 +7,7 @@
 // columns is not a multiple of four (QUADS 0).  The order of the additions is fixed, so that results are the same
 // from run to run.
 #include "common/epilogue.clh"
+#include "common/parts.clh"
 #include "common/scattered.clh"
 
 #ifndef DST_DTYPE  // on its own: f32
@@ -32,14 +33,12 @@ __kernel void sum_of_parts(__global const float* restrict parts, TENSOR_OUT(DST,
 #if QUADS
     const idx_t at = (idx_t)get_global_id(0) * 4, o = at % columns;
     if (at >= elements) return;
-    float4 sum = (float4)(0.0f);
-    for (int part = 0; part < count; ++part) sum += *(__global const float4*)(parts + part * (size_t)elements + at);
+    SUM_OF_PARTS(float4, sum, count, part, *(__global const float4*)(parts + part * (size_t)elements + at))
     STORE_QUAD(DST, dst, DST_BASE + PLACE, EPILOGUE_QUAD(sum, o, RES_BASE + PLACE));
 #else
     const idx_t at = (idx_t)get_global_id(0), o = at % columns;
     if (at >= elements) return;
-    float sum = 0.0f;
-    for (int part = 0; part < count; ++part) sum += parts[part * (size_t)elements + at];
+    SUM_OF_PARTS(float, sum, count, part, parts[part * (size_t)elements + at])
     STORE(DST, dst, DST_BASE + PLACE, EPILOGUE(sum, o, RES_BASE + PLACE));
 #endif
 }

@@ -10,6 +10,7 @@
 // Tensors: SRC and GRAD, channels last or in blocks of them; DST (c, 1, 1, kh, kw).  common/channel_parts.clh says what a
 // work-item takes; its rows are pieces of `span` positions of a row of grad, `pieces` of them.
 #include "common/channel_parts.clh"
+#include "common/parts.clh"
 #include "common/window.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain weights
@@ -118,8 +119,6 @@ __kernel void conv_backward_weights_depthwise_join(__global const float* restric
     const int channel = (int)get_global_id(0), k = (int)get_global_id(1);
     if (channel >= walk.channels) return;
     const idx_t all = (idx_t)walk.blocks * walk.width;
-    float sum = 0.0f;
-    _Pragma("unroll 8") for (int part = 0; part < walk.parts; ++part)
-        sum += stats[((idx_t)part * TAPS + k) * all + channel];
+    SUM_OF_PARTS(float, sum, walk.parts, part, stats[((idx_t)part * TAPS + k) * all + channel])
     STORE(DST, dst, DST_OFFSET(channel, 0, 0, k / KERNEL_W, k % KERNEL_W), sum);
 }

@@ -149,8 +149,8 @@ __kernel void normalise_join(__global float* restrict stats, const idx_t rows, c
     const idx_t row_ = (idx_t)get_global_id(0);
     if (row_ >= rows) return;
     const float whole = (float)TERMS_OF_PART(0) * (PARTS - 1) + (float)TERMS_OF_PART(PARTS - 1);
-    SUM_OF_PARTS(mean, p, stats[STATS_AT(p, 0)] * ((float)TERMS_OF_PART(p) / whole))
-    SUM_OF_PARTS(squares, p, squares_from(stats[STATS_AT(p, 1)], stats[STATS_AT(p, 0)] - mean, TERMS_OF_PART(p)))
+    SUM_OF_PARTS(float, mean, PARTS, p, stats[STATS_AT(p, 0)] * ((float)TERMS_OF_PART(p) / whole))
+    SUM_OF_PARTS(float, squares, PARTS, p, squares_from(stats[STATS_AT(p, 1)], stats[STATS_AT(p, 0)] - mean, TERMS_OF_PART(p)))
     stats[STATS_AT(PARTS, 0)] = MEAN_OF(mean);
     stats[STATS_AT(PARTS, 1)] = SCALE_OF(squares, mean, whole);
 }

@@ -66,7 +66,7 @@ __kernel void reduce_join(__global const float* restrict stats, __global STORAGE
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
 #if FOLD == 0
-    SUM_OF_PARTS(folded, p, stats[(idx_t)p * rows + row])
+    SUM_OF_PARTS(float, folded, PARTS, p, stats[(idx_t)p * rows + row])
 #else
     float folded = stats[row];
     _Pragma("unroll 8") for (int p = 1; p < PARTS; ++p) {

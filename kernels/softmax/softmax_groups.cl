@@ -73,7 +73,7 @@ __kernel void softmax_join(__global float* restrict stats, const idx_t rows) {
     float most = -INFINITY;
     _Pragma("unroll 8") for (int p = 0; p < PARTS; ++p) most = fmax(most, stats[STATS_AT(p, 0)]);
     const float shift = SHIFT_OF(float, most);
-    SUM_OF_PARTS(sum, p, stats[STATS_AT(p, 1)] * exp(stats[STATS_AT(p, 0)] - shift))
+    SUM_OF_PARTS(float, sum, PARTS, p, stats[STATS_AT(p, 1)] * exp(stats[STATS_AT(p, 0)] - shift))
     stats[STATS_AT(PARTS, 0)] = shift;
     stats[STATS_AT(PARTS, 1)] = LOG ? log(sum) : 1.0f / sum;
 }

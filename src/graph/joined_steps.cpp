@@ -3,6 +3,7 @@
 // change are made narrow together, then reordered together.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -75,6 +76,62 @@ void Lowering::prepare_first() {
   for (size_t n : others) steps.push_back(std::move(old[n]));
 }
 
+std::vector<std::vector<Lowering::Use>> Lowering::uses() const {
+  std::vector<std::vector<Use>> list(program_.storages_.size());
+  const auto note = [&](int step, const Place& place, bool writes) {
+    if (place.storage >= 0) list[size_t(place.storage)].push_back({step, writes});
+  };
+  for (int n = 0; n < int(program_.steps_.size()); ++n) {
+    const Step& step = program_.steps_[size_t(n)];
+    for (const Place& place : step.inputs) note(n, place, false);
+    for (const Place& place : step.outputs) note(n, place, true);
+    note(n, step.workspace, true);
+  }
+  return list;
+}
+
+template <class Visit>
+void Lowering::each_that_waits(const std::vector<std::vector<Use>>& uses, int n, Visit&& visit) const {
+  const auto look = [&](const Place& place, bool written) {
+    if (place.storage < 0) return;
+    for (const Use& use : uses[size_t(place.storage)])
+      if (use.step > n && (written || use.writes)) visit(use.step);
+  };
+  for (const Place& place : program_.steps_[size_t(n)].inputs) look(place, false);
+  for (const Place& place : program_.steps_[size_t(n)].outputs) look(place, true);
+}
+
+// Small steps that read sums of parts go to where their results are needed, so that nothing keeps the sums from being
+// added up together: so gradients by biases are made wide at the end.
+void Lowering::postpone_readers_of_sums() {
+  std::vector<Step>& steps = program_.steps_;
+  const auto all = int(steps.size());
+  const std::vector<std::vector<Use>> used = uses();
+  std::vector<bool> summed(program_.storages_.size()), moves(steps.size());
+  for (int n = 0; n < all; ++n) {
+    const Step& step = steps[size_t(n)];
+    if (!joinable(step)) continue;
+    moves[size_t(n)] = !step.sums && std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Place& place) {
+      return place.storage >= 0 && summed[size_t(place.storage)];
+    });
+    if (step.sums || moves[size_t(n)])
+      for (const Place& place : step.outputs)
+        if (place.storage >= 0) summed[size_t(place.storage)] = true;
+  }
+  std::vector<int> at(steps.size());  // the step that each goes before
+  for (int n = all; n-- > 0;) {
+    int first = all;
+    if (moves[size_t(n)]) each_that_waits(used, n, [&](int step) { first = std::min(first, at[size_t(step)]); });
+    at[size_t(n)] = first < all ? first : n;  // results that nothing waits for are left where they are
+  }
+  std::vector<int> order(steps.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return at[size_t(a)] < at[size_t(b)]; });
+  std::vector<Step> moved;
+  for (int n : order) moved.push_back(std::move(steps[size_t(n)]));
+  steps = std::move(moved);
+}
+
 // When each storage is used first and last.
 void Lowering::find_lives() {
   for (Storage& storage : program_.storages_) storage.first = storage.last = -1;
@@ -83,32 +140,11 @@ void Lowering::find_lives() {
 
 void Lowering::join_steps(bool in_place) {
   std::vector<Step>& steps = program_.steps_;
-  struct Use {
-    int step;
-    bool writes;
-  };
-  std::vector<std::vector<Use>> uses(program_.storages_.size());  // in the order of steps
-  const auto note = [&](int step, const Place& place, bool writes) {
-    if (place.storage >= 0) uses[size_t(place.storage)].push_back({step, writes});
-  };
-  for (int n = 0; n < int(steps.size()); ++n) {
-    for (const Place& place : steps[size_t(n)].inputs) note(n, place, false);
-    for (const Place& place : steps[size_t(n)].outputs) note(n, place, true);
-    note(n, steps[size_t(n)].workspace, true);
-  }
-  // The first step behind n that reads what n writes or writes what n uses.
+  const std::vector<std::vector<Use>> used = uses();
+  // The first step behind n that has to run after it.
   const auto bound = [&](int n) {
     int first = int(steps.size());
-    const auto look = [&](const Place& place, bool written) {
-      if (place.storage < 0) return;
-      for (const Use& use : uses[size_t(place.storage)])
-        if (use.step > n && (written || use.writes)) {
-          first = std::min(first, use.step);
-          break;
-        }
-    };
-    for (const Place& place : steps[size_t(n)].inputs) look(place, false);
-    for (const Place& place : steps[size_t(n)].outputs) look(place, true);
+    each_that_waits(used, n, [&](int step) { first = std::min(first, step); });
     return first;
   };
   std::map<std::string, Joined> open;  // by device and what is done

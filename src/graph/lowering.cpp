@@ -62,6 +62,7 @@ void Lowering::lower(bool in_place) {
   program_.may_lie_over_.resize(graph_.outputs().size());
   if (constants_) {
     prepare_first();
+    postpone_readers_of_sums();
     join_steps(in_place);
   }
   if (!in_place) return;

@@ -52,14 +52,24 @@ class Lowering {
   // An op whose end adds up parts: as two steps, so that ends may run as one.  False: it is to be emitted whole.
   bool emit_in_parts(Step& step);
   void lower_outputs();
-  // Moves small steps that need nothing of the run to its beginning; then has kernels that may run as one do so, where
-  // no step between them needs or changes what they work on: graph/joined_steps.cpp.
+  // Moves small steps that need nothing of the run to its beginning, and what reads sums of parts to where it is needed;
+  // then has kernels that may run as one do so, where no step between them needs or changes what they work on:
+  // graph/joined_steps.cpp.
   void prepare_first();
+  void postpone_readers_of_sums();
   void join_steps(bool in_place);
   void join(const std::vector<int>& steps, bool in_place);
   uintptr_t expected_memory(const Place& place, bool in_place) const;
   void find_lives();
   const Together* joinable(const Step& step) const;
+  struct Use {
+    int step;
+    bool writes;
+  };
+  std::vector<std::vector<Use>> uses() const;  // by storage, in the order of steps
+  // Calls visit(step) for those behind step n that read what it writes or write what it uses.
+  template <class Visit>
+  void each_that_waits(const std::vector<std::vector<Use>>& uses, int n, Visit&& visit) const;
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
   // Finds the outputs that may be written over inputs; then, of these, the new values of kept ones.

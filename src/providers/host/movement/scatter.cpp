@@ -1,5 +1,6 @@
 // Kinds scatter and scatter_nd: a copy of x, or x itself where the result lies there, then runs of src put to their
 // places in the order of src.  Threads share what lies beside the index, so that no two write to one element.
+#include <atomic>
 #include <cstring>
 
 #include "providers/host/common/host.h"
@@ -50,6 +51,8 @@ struct Putter {
   Reduce reduce;
   DType dtype;
 
+  bool adds_floats() const { return reduce == Reduce::sum && dtype == DType::f32; }
+
   void operator()(char* to, const char* from, int64_t n) const {
     const size_t bytes = size_of(dtype);
     if (reduce == Reduce::none) {
@@ -59,15 +62,7 @@ struct Putter {
         std::memcpy(to, from, size_t(n) * bytes);
       return;
     }
-    if (reduce == Reduce::sum && dtype == DType::f32) {
-      float* const sums = reinterpret_cast<float*>(to);
-      const float* const terms = reinterpret_cast<const float*>(from);
-      if (n == 1)
-        *sums += *terms;
-      else
-        add_run(sums, terms, n);
-      return;
-    }
+    if (adds_floats()) return add_run(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), n);
     visit_dtype(dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       using C = std::conditional_t<is_float_storage<T>, float, int64_t>;
@@ -111,6 +106,36 @@ int64_t place_of(const char* op, int64_t index, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
+struct AddOne {
+  void operator()(char* to, const char* from, int64_t) const {
+    *reinterpret_cast<float*>(to) += *reinterpret_cast<const float*>(from);
+  }
+};
+
+// Counts from the end where an index is negative; false if one lies beside the dimension.
+PL_VECTORISED bool count_from_start(int64_t* index, int64_t n, int64_t size) {
+  int64_t beside = 0;
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    index[i] += index[i] < 0 ? size : 0;
+    beside |= (index[i] < 0) | (index[i] >= size);
+  }
+  return beside == 0;
+}
+
+std::vector<int64_t> places_of(const char* op, std::vector<int64_t> index, int64_t size) {
+  constexpr int64_t kPiece = 1 << 14;
+  const auto all = int64_t(index.size());
+  std::atomic<bool> right{true};
+  parallel_for((all + kPiece - 1) / kPiece, 0.5 * kPiece, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kPiece;
+    if (!count_from_start(index.data() + first, std::min(end * kPiece, all) - first, size)) right = false;
+  });
+  if (!right)
+    for (int64_t i : index) place_of(op, i < 0 ? i - size : i, size);  // refuses the first one
+  return index;
+}
+
 // index: (outer, count, inner) elements, each for a run of neighbouring elements of src: those behind the last
 // dimension in which the index has more than one, if src spans x there.
 struct ScatterBody {
@@ -126,13 +151,12 @@ struct ScatterBody {
   void operator()(const KernelArguments& arguments) const {
     char* to = static_cast<char*>(output(arguments));
     copy(input(arguments, 0), to, x_bytes);
-    std::vector<int64_t> index = indices_of(load, input(arguments, 1), indices);
-    for (int64_t& i : index) i = place_of("scatter", i, size);
+    const std::vector<int64_t> index = places_of("scatter", indices_of(load, input(arguments, 1), indices), size);
     const char* src = static_cast<const char*>(input(arguments, 2));
     const auto bytes = int64_t(size_of(put.dtype));
     int64_t all = 1;
     for (const Line& line : lines) all *= line.size;
-    const auto each_line = [&](int64_t begin, int64_t end, int64_t first, int64_t n) {
+    const auto each_line_by = [&](int64_t begin, int64_t end, int64_t first, int64_t n, auto put_run) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t rest = i, x_at = 0, src_at = 0, index_at = 0;
         for (size_t d = lines.size(); d-- > 0;) {
@@ -144,9 +168,15 @@ struct ScatterBody {
         }
         for (int64_t j = 0; j < count; ++j) {
           const int64_t place = index[size_t(index_at + j * index_step)];
-          put(to + (x_at + place * x_step + first) * bytes, src + (src_at + j * src_step + first) * bytes, n);
+          put_run(to + (x_at + place * x_step + first) * bytes, src + (src_at + j * src_step + first) * bytes, n);
         }
       }
+    };
+    const auto each_line = [&](int64_t begin, int64_t end, int64_t first, int64_t n) {
+      if (n == 1 && put.adds_floats())
+        each_line_by(begin, end, first, n, AddOne());
+      else
+        each_line_by(begin, end, first, n, put);
     };
     const double work = double(count) * (3.0 + 0.2 * double(run));
     if (all > 1 || run < 64) return parallel_for(all, work, [&](int64_t a, int64_t b) { each_line(a, b, 0, run); });

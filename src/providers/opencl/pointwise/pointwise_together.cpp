@@ -141,6 +141,7 @@ std::string JoinableWork::find_places() const {
 std::string JoinableWork::text(size_t works, int64_t group, const Sharing& shared) const {
   const size_t scalars = plan_.computation.scalars.size(), row = numbers();
   std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
+  if (sums()) text += "#include \"common/parts.clh\"\n";
   text += "#include \"common/arithmetic.clh\"\n#include \"common/tf32.clh\"\n";
   text += concat("typedef struct { uint end[", works, "], size[", works, "]; ",
                  scalars ? concat(type(), " s[", works * scalars, "]; ") : std::string(),
@@ -178,12 +179,12 @@ std::string JoinableWork::text(size_t works, int64_t group, const Sharing& share
     text += concat("const ", type(), " s", j, " = m.s[k * ", scalars, " + ", j, "];\n");
   if (!flat_) {
     text += concat("int n[", row, "];\n_Pragma(\"unroll\") for (int j = 0; j < ", row, "; ++j) n[j] = m.n[k * ", row,
-                   " + j];\nint inside[", kShare, "];\n");
+                   " + j];\nint inside[", kShare, "]", sums() ? " = {0}, from[4] = {0}" : "", ";\n");
     for (size_t k = 0; k < outputs(); ++k) text += concat("int at_y", k, "[", kShare, "];\n");
   }
   // All loads of a work-item are on their way before the first store, which may be to anywhere for all that the
   // compiler knows.
-  std::string loads = flat_ ? std::string() : find_places(), stores = body_;
+  std::string loads = flat_ ? std::string() : find_places(), stores = body_, together;
   for (size_t i = 0; i < inputs(); ++i) {
     const std::string value = concat("convert_", type(), "(LOAD(X", i, ", x", i, ", ");
     if (single_[i]) {
@@ -192,8 +193,14 @@ std::string JoinableWork::text(size_t works, int64_t group, const Sharing& share
     }
     text += concat(type(), " v", i, "[", kShare, "];\n");
     if (i == 0 && sums()) {
-      loads += concat("float sum = 0.0f;\nif (inside[u]) {\n_Pragma(\"unroll 8\") for (int p = 0; p < n[", row - 2,
-                      "]; ++p) sum += LOAD(X0, x0, at_x0 + p * n[", row - 1, "]);\n}\nv0[u] = sum;\n");
+      // The parts of all elements side by side: many of few elements would wait one after the other.
+      static_assert(kShare == 4, "sums are of float4");
+      loads += "from[u] = at_x0;\n";
+      std::string each;
+      for (int64_t u = 0; u < kShare; ++u)
+        each += concat(u ? ", " : "", "inside[", u, "] ? LOAD(X0, x0, from[", u, "] + part * n[", row - 1, "]) : 0.0f");
+      together = concat("SUM_OF_PARTS(float4, sum, n[", row - 2, "], part, (float4)(", each, "))\n");
+      for (int64_t u = 0; u < kShare; ++u) together += concat("v0[", u, "] = sum.s", u, ";\n");
       continue;
     }
     loads += flat_ ? concat("v", i, "[u] = ", value, "at));\n")
@@ -205,7 +212,7 @@ std::string JoinableWork::text(size_t works, int64_t group, const Sharing& share
       stores += concat("STORE(Y", k, ", y", k, ", at_y", k, "[u], (", type(), ")0);\n");
     stores += "}\ncontinue;\n}\n" + body_;
   }
-  return text + each_element(group) + loads + "}\n" + each_element(group) + stores + "}\n}\n";
+  return text + each_element(group) + loads + "}\n" + together + each_element(group) + stores + "}\n}\n";
 }
 
 Sharing JoinableWork::usable(Sharing shared) const {
