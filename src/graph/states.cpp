@@ -254,6 +254,8 @@ class Lister {
       if (waits) continue;
       State state;
       state.packing_ms = packing_ms;
+      if (way.candidate.ends_later && result.device->traits().queued)
+        state.saved_ms = context_.catalog().rates(*result.device).overhead_ms;
       state.way = &way;
       state.entry = entry;
       state.inputs = way.candidate.inputs;
@@ -383,7 +385,7 @@ bool is_same_choice(const State& a, const State& b) {
 
 double cost_of(const State& state) {
   const bool dense = state.dense && state.dense->measured && !state.way->measured;
-  return (dense ? state.dense->ms : state.way->ms) + state.packing_ms;
+  return std::max(0.0, (dense ? state.dense->ms : state.way->ms) - state.saved_ms) + state.packing_ms;
 }
 
 std::vector<EntryRef> entries_of(const std::vector<NodeStates>& nodes) {

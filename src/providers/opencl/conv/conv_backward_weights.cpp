@@ -174,6 +174,7 @@ void add_conv_backward_weights_turned(const Op& op, OpenclDevice& device, int x,
     candidate.efficiency = plan.efficiency;
     candidate.busy_ms = plan.whole_ms / plan.efficiency;
     candidate.workspace_bytes = plan.parts_bytes(problem);
+    candidate.ends_later = plan.parts > 1;
     candidate.prepare = [&device, op, base, problem, plan, x, grad] {
       return prepare_turned(device, op, base, problem, plan, x, grad);
     };
@@ -309,6 +310,7 @@ void list_depthwise_backward_weights(const Op& op, OpenclDevice& device, Candida
     if (!walk || !narrow(Addressing(candidate.inputs[0]))) return false;
     const ChannelParts& parts = walk->parts;
     candidate.workspace_bytes = size_t(parts.parts * taps * parts.blocks * parts.width) * sizeof(float);
+    candidate.ends_later = true;
     candidate.efficiency = device.capabilities().cpu ? 0.1 : 0.4;
     candidate.prepare = [&device, op, candidate, walk = *walk] {
       return prepare_depthwise_backward_weights(device, op, candidate, walk);

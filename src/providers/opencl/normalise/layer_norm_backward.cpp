@@ -129,6 +129,7 @@ void list_layer_norm_backward(const Op& op, OpenclDevice& device, CandidateList&
   const auto add = [&](const NormRows& rows, const std::string& name, double efficiency) {
     candidate.implementation = name;
     candidate.workspace_bytes = rows.workspace_bytes();
+    candidate.ends_later = true;
     candidate.efficiency = device.capabilities().cpu ? 0.1 : efficiency;
     candidate.prepare = [&device, op, rows] { return prepare_layer_norm_backward(device, op, rows); };
     out.add(candidate);

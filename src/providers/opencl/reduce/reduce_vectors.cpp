@@ -74,6 +74,7 @@ void add_reduce_vectors(const Op& op, OpenclDevice& device, const std::string& f
       candidate.efficiency = efficiency_of_groups(device, *rows, false);
       candidate.workspace_bytes = way.parts ? rows->stats_bytes(1) : 0;
       const bool adds = function == "sum";
+      candidate.ends_later = adds && way.parts;
       candidate.prepare = [&device, rows = *rows, source_of, divisor, adds,
                            to = op.out().dtype]() -> std::unique_ptr<Kernel> {
         KernelSource source = source_of("reduce/reduce_groups.cl");
