@@ -59,9 +59,9 @@ PL_INLINE float pow(float x, float y) {
   result = a == 1.0f ? (y == y ? 1.0f : y) : result;  // of infinite powers, too
   // The sign of x for odd integers.  Of a finite negative x, other powers than by integers and infinity are NaN.
   const float of_whole = from_bits(bits_of(result) | (__builtin_truncf(half) == half ? 0u : bits_of(x) & 0x80000000u));
-  const float of_fraction = (x < 0.0f) & (a < kInfinity) ? kNaN : result;
+  const float of_fraction = ((x < 0.0f) & (a < kInfinity)) ? kNaN : result;
   result = __builtin_truncf(y) == y ? of_whole : of_fraction;
-  return (x == 1.0f) | (y == 0.0f) ? 1.0f : result;
+  return ((x == 1.0f) | (y == 0.0f)) ? 1.0f : result;
 }
 
 }  // namespace pl::host::math
