@@ -1,7 +1,10 @@
 // The host provider's elementwise kinds and reorder, in every layout and dtype, against loops in double; and the
 // error of its elementary functions in units of the last place.
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <random>
+#include <tuple>
 
 #include "elementwise_references.h"
 #include "ops/activation.h"
@@ -99,6 +102,231 @@ TEST("accuracy") {
   check_ulps("gelu_erf", -0.5f, 10, 8);
   check_ulps("gelu_tanh", -3, 10, 40);
   check_ulps("silu", -80, 80, 4);
+}
+
+// An expression of the op `pointwise`, chunk by chunk as its kernel takes it.
+std::vector<float> evaluated(const std::string& text, const std::vector<std::vector<float>>& inputs) {
+  const auto program = pointwise::parse("pointwise", text, "", int(inputs.size()), 0, pointwise::Arithmetic::f32);
+  const host::Evaluator<float> evaluator(program.elements, {}, 1);
+  std::vector<float> scratch(size_t(evaluator.scratch())), y;
+  const int64_t size = int64_t(inputs[0].size()), steps[] = {1, 1};
+  for (int64_t at = 0; at < size; at += host::kChunk) {
+    const int64_t n = std::min<int64_t>(host::kChunk, size - at);
+    std::vector<const float*> from;
+    for (const auto& input : inputs) from.push_back(input.data() + at);
+    evaluator.run(from.data(), steps, n, scratch.data());
+    int64_t step;
+    const float* result = evaluator.result(0, from.data(), steps, scratch.data(), step);
+    y.insert(y.end(), result, result + n);
+  }
+  return y;
+}
+
+// Errors of functions against values in double, in units of the last place; infinite where one is not a number, not
+// infinite, not zero or of another sign and the other is.
+double error_in_ulps(float found, double wanted) {
+  const float rounded = float(wanted);
+  if (std::isnan(wanted) || std::isnan(found)) return std::isnan(wanted) && std::isnan(found) ? 0 : INFINITY;
+  if (wanted == 0 || std::isinf(wanted))
+    return found == rounded && std::signbit(found) == std::signbit(wanted) ? 0 : INFINITY;
+  if (std::isinf(rounded) || std::isinf(found)) {  // at the end of the range either is right
+    if (found == rounded) return 0;
+    return std::fabs(std::fabs(wanted) - 3.40282347e38) < 2e32 && (found < 0) == (wanted < 0) ? 1 : INFINITY;
+  }
+  int exponent;
+  std::frexp(wanted, &exponent);
+  return std::fabs(found - wanted) / std::ldexp(1.0, std::max(exponent - 24, -149));
+}
+float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+// Floats of every kind, as their bits are: 0, subnormals, infinity, NaN.
+std::vector<float> all_kinds_of_floats() {
+  std::vector<float> x;
+  for (uint64_t bits = 0; bits < uint64_t(1) << 32; bits += 4099) x.push_back(float_of(uint32_t(bits)));
+  for (uint32_t bits : {0u, 1u, 0x007fffffu, 0x00800000u, 0x3f000000u, 0x3effffffu, 0x3f7fffffu, 0x3f800000u,
+                        0x3f800001u, 0x3fc90fdbu, 0x3f490fdbu, 0x40490fdbu, 0x42b17217u, 0x42b17218u, 0x42b2d4fcu,
+                        0x42b2d4fdu, 0x7f7fffffu, 0x7f800000u, 0x7fc00000u})
+    for (uint32_t sign : {0u, 0x80000000u}) x.push_back(float_of(bits | sign));
+  return x;
+}
+
+TEST("accuracy_over_all_floats") {
+  struct Case {
+    const char* name;
+    double (*exact)(double);
+    double limit;
+  };
+  const Case cases[] = {
+      {"sin", std::sin, 2},     {"cos", std::cos, 2},     {"tan", std::tan, 3},     {"asin", std::asin, 2},
+      {"acos", std::acos, 2},   {"atan", std::atan, 2},   {"sinh", std::sinh, 2},   {"cosh", std::cosh, 2},
+      {"asinh", std::asinh, 2}, {"acosh", std::acosh, 2}, {"atanh", std::atanh, 2}, {"erfc", std::erfc, 3},
+  };
+  const std::vector<float> x = all_kinds_of_floats();
+  for (const Case& c : cases) {
+    std::vector<float> y;
+    if (const auto run = host::find_float_unary(c.name)) {
+      y = x;
+      run(y.data(), y.data(), int64_t(y.size()), 0, 0);
+    } else {
+      y = evaluated(std::string("y0 = ") + c.name + "(x0)", {x});
+    }
+    double worst = 0;
+    float at = 0;
+    for (size_t i = 0; i < x.size(); ++i)
+      if (const double error = error_in_ulps(y[i], c.exact(x[i])); error > worst) worst = error, at = x[i];
+    std::printf("%-6s %.2f ulp at %a, limit %.0f\n", c.name, worst, double(at), c.limit);
+    CHECK(worst <= c.limit);
+  }
+  // Where most arguments lie, every few floats.
+  for (const auto& [name, low, high] :
+       std::initializer_list<std::tuple<const char*, float, float>>{{"tan", -8.0f, 8.0f},
+                                                                    {"asin", -1.0f, 1.0f},
+                                                                    {"acos", -1.0f, 1.0f},
+                                                                    {"atan", -4.0f, 4.0f},
+                                                                    {"sinh", -3.0f, 3.0f},
+                                                                    {"cosh", -3.0f, 3.0f},
+                                                                    {"atanh", -0.9999f, 0.9999f}})
+    check_ulps(name, low, high, std::strcmp(name, "tan") == 0 ? 3 : 2);
+}
+
+// Pairs of floats of which some are special, some random, some near each other.
+std::vector<std::vector<float>> pairs_of_floats() {
+  const uint32_t special[] = {0,          1,          0x00000007, 0x007fffff, 0x00800000, 0x00800001,
+                              0x33800000, 0x3effffff, 0x3f000000, 0x3f7fffff, 0x3f800000, 0x3f800001,
+                              0x40000000, 0x40400000, 0x40490fdb, 0x40a00000, 0x4b7fffff, 0x4b800000,
+                              0x4b800001, 0x4effffff, 0x5f000000, 0x7e800000, 0x7f7fffff, 0x7f800000,
+                              0x7fc00000, 0x3f333333, 0x41200000, 0x4affffff, 0x4b000000};
+  std::vector<float> a, b;
+  const auto add = [&](float x, float y) { a.push_back(x), b.push_back(y); };
+  for (uint32_t x : special)
+    for (uint32_t y : special)
+      for (uint32_t signs = 0; signs < 4; ++signs) add(float_of(x | signs << 31), float_of(y | (signs & 2) << 30));
+  std::mt19937 random(20240611);
+  for (int i = 0; i < 300000; ++i) {
+    const uint32_t x = random(), y = random();
+    add(float_of(x), float_of(y));
+    add(float_of(x), float_of((x & 0x7f800000u) + (y & 0x807fffffu)));                          // quotients near 1
+    add(float_of(x), float_of(x - ((y & 0x1fu) << 23)));                                        // powers of two
+    add(float_of(x & 0x80ffffffu), float_of(y & 0x807fffffu));                                  // subnormal divisors
+    add(float_of((x & 0x83ffffffu) | 0x3c000000u), float_of((y & 0x83ffffffu) | 0x3c000000u));  // both near 1
+    const float divisor = float_of((y & 0x87ffffffu) | 0x38000000u), whole = float(x >> (8 + (y >> 24) % 24));
+    const float multiple = divisor * whole;  // quotients near integers
+    add(multiple, divisor);
+    add(std::nextafter(multiple, INFINITY), divisor);
+    add(std::nextafter(multiple, 0.0f), divisor);
+  }
+  return {a, b};
+}
+
+// As C has them, by the library's fmod.
+float exact_remainder(float a, float b) {
+  const float r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+float exact_div_floor(float a, float b) {
+  if (b == 0) return a / b;
+  const float r = std::fmod(a, b);
+  float quotient = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) quotient -= 1.0f;
+  return quotient == 0 ? std::copysign(0.0f, a / b) : std::round(quotient);
+}
+
+TEST("remainders_bit_for_bit") {
+  struct Case {
+    const char* name;
+    float (*exact)(float, float);
+  };
+  const Case cases[] = {{"fmod", [](float a, float b) { return std::fmod(a, b); }},
+                        {"remainder", exact_remainder},
+                        {"div_floor", exact_div_floor},
+                        {"copysign", [](float a, float b) { return std::copysign(a, b); }}};
+  const auto pairs = pairs_of_floats();
+  const std::vector<float>&a = pairs[0], &b = pairs[1];
+  for (const Case& c : cases) {
+    const auto run = host::find_float_binary(c.name);
+    int64_t wrong = 0;
+    const auto compare = [&](float x, float y, float found) {
+      const float wanted = c.exact(x, y);
+      if (std::memcmp(&found, &wanted, 4) == 0 || (std::isnan(found) && std::isnan(wanted))) return;
+      if (++wrong < 10) std::printf("%s(%a, %a) is %a, expected %a\n", c.name, x, y, found, wanted);
+    };
+    // In place on either side, in pieces of many sizes.
+    std::vector<float> first = a, second = b;
+    int64_t size = 1;
+    for (size_t at = 0; at < a.size(); at += size_t(size), size = size % 300 + 1) {
+      const int64_t n = std::min<int64_t>(size, int64_t(a.size() - at));
+      run(&first[at], 1, &b[at], 1, &first[at], n);
+      run(&a[at], 1, &second[at], 1, &second[at], n);
+    }
+    for (size_t i = 0; i < a.size(); ++i) compare(a[i], b[i], first[i]), compare(a[i], b[i], second[i]);
+    // One number with many.
+    for (size_t k = 0; k < 3000; k += 7) {
+      constexpr int64_t n = 401;
+      first.assign(a.begin() + int64_t(k), a.begin() + int64_t(k) + n);
+      second.assign(b.begin() + int64_t(k), b.begin() + int64_t(k) + n);
+      run(first.data(), 1, &b[k], 0, first.data(), n);
+      run(&a[k], 0, second.data(), 1, second.data(), n);
+      for (size_t i = 0; i < size_t(n); ++i) compare(a[k + i], b[k], first[i]), compare(a[k], b[k + i], second[i]);
+      run(&a[k], 0, &b[k], 0, first.data(), n);
+      compare(a[k], b[k], first[400]);
+    }
+    CHECK(wrong == 0);
+  }
+  const std::vector<float> fused = evaluated("y0 = fmod(x0, x1)", pairs);
+  for (size_t i = 0; i < a.size(); ++i) CHECK(error_in_ulps(fused[i], std::fmod(a[i], b[i])) == 0);
+}
+
+// The inverse tangent of a quotient and powers, with C's special cases.
+TEST("accuracy_of_two_arguments") {
+  struct Case {
+    const char* name;
+    double (*exact)(double, double);
+    double limit;
+  };
+  const Case cases[] = {{"atan2", std::atan2, 2}, {"pow", std::pow, 1}};
+  auto pairs = pairs_of_floats();
+  std::mt19937 random(7);
+  for (int i = 0; i < 1000000; ++i) {  // powers within the range
+    const uint32_t x = random();
+    const double base = std::ldexp(1 + double(x & 0xffffff) / 0x1000000, i % 3 ? i % 5 - 2 : i % 277 - 149);
+    const double logarithm = std::log2(double(float(base)));
+    pairs[0].push_back(float(base));
+    pairs[1].push_back(float((double(random()) / 4294967296.0 * 285 - 152) / (logarithm == 0 ? 1 : logarithm)));
+  }
+  for (int x = -12; x <= 12; ++x)
+    for (int y = -12; y <= 12; ++y) pairs[0].push_back(float(x)), pairs[1].push_back(float(y));
+  const std::vector<float>&a = pairs[0], &b = pairs[1];
+  for (const Case& c : cases) {
+    std::vector<float> y = a;
+    host::find_float_binary(c.name)(y.data(), 1, b.data(), 1, y.data(), int64_t(y.size()));
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double wanted = c.exact(a[i], b[i]), error = error_in_ulps(y[i], wanted);
+      if (std::fabs(wanted) < 1e-300 && y[i] == 0 && std::signbit(y[i]) == std::signbit(wanted)) continue;
+      if (error > worst) worst = error, at = i;
+      if (double(float(wanted)) == wanted && std::strcmp(c.name, "pow") == 0) CHECK(error == 0);
+    }
+    std::printf("%-6s %.3f ulp at (%a, %a), limit %.0f\n", c.name, worst, double(a[at]), double(b[at]), c.limit);
+    CHECK(worst <= c.limit);
+    const std::vector<float> fused = evaluated(std::string("y0 = ") + c.name + "(x0, x1)", pairs);
+    CHECK(std::memcmp(fused.data(), y.data(), 4 * y.size()) == 0);
+    // One number with many.
+    for (size_t k = 0; k < 3400; k += 13) {
+      constexpr int64_t n = 37;
+      float of_first[n], of_second[n];
+      host::find_float_binary(c.name)(&a[k], 0, &b[k], 1, of_first, n);
+      host::find_float_binary(c.name)(&a[k], 1, &b[k], 0, of_second, n);
+      for (size_t i = 0; i < size_t(n); ++i) {
+        CHECK(error_in_ulps(of_first[i], c.exact(a[k], b[k + i])) <= c.limit);
+        CHECK(error_in_ulps(of_second[i], c.exact(a[k + i], b[k])) <= c.limit + 1);  // products for squares and cubes
+      }
+    }
+  }
 }
 
 double gelu_slope(double x) {

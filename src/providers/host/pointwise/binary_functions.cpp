@@ -1,9 +1,11 @@
 // Functions of two arguments, on floats and on 64-bit integers.
+#include <algorithm>
 #include <cmath>
 
 #include "providers/host/common/independent.h"
 #include "providers/host/pointwise/functions.h"
-#include "providers/host/pointwise/vector_math.h"
+#include "providers/host/pointwise/vector_power.h"
+#include "providers/host/pointwise/vector_trigonometry.h"
 
 namespace pl::host {
 namespace {
@@ -51,6 +53,9 @@ PL_FUNCTION(Or, float, (a != 0.0f) ? 1.0f : (b != 0.0f ? 1.0f : 0.0f))
 
 PL_FUNCTION(Xor, float, (a != 0.0f ? 1.0f : 0.0f) != (b != 0.0f ? 1.0f : 0.0f) ? 1.0f : 0.0f)
 PL_FUNCTION(DivTrunc, float, __builtin_truncf(a / b))
+PL_FUNCTION(Pow, float, math::pow(a, b))
+PL_FUNCTION(Atan2, float, math::atan2(a, b))
+PL_FUNCTION(Copysign, float, math::copy_sign(a, b))
 
 PL_FUNCTION(IntegerAdd, int64_t, int64_t(uint64_t(a) + uint64_t(b)))
 PL_FUNCTION(IntegerSub, int64_t, int64_t(uint64_t(a) - uint64_t(b)))
@@ -93,7 +98,21 @@ PL_VECTORISED void cubes(const float* a, int64_t a_step, float* out, int64_t n) 
   for (int64_t i = 0; i < n; ++i) out[i] = a[i] * a[i] * a[i];
 }
 
-// The C library's pow, with the constant exponents that models use in vector code.
+// base^y = 2^(y log2 base) for 0 < base < infinity, of which there is one logarithm.
+PL_VECTORISED void powers_of(double logarithm, const float* y, float* out, int64_t n) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) out[i] = math::exp2_of_product(y[i], logarithm);
+}
+void powers_of_one_base(float base, const float* y, float* out, int64_t n) {
+  // To the power of infinity 1 is 1, which the product does not know.
+  if (base > 0.0f && base < math::kInfinity && base != 1.0f) return powers_of(math::log2_of_positive(base), y, out, n);
+  constexpr int64_t kBlock = 256;
+  float bases[kBlock];
+  std::fill(bases, bases + kBlock, base);
+  for (int64_t i = 0; i < n; i += kBlock) run_binary<Pow>(bases, 1, y + i, 1, out + i, std::min(kBlock, n - i));
+}
+
+// The constant exponents that models use take a multiplication or two.
 void run_pow(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out, int64_t n) {
   const float exponent = *b;
   if (b_step == 0 && exponent == 2.0f) return run_binary<Mul>(a, a_step, a, a_step, out, n);
@@ -106,31 +125,73 @@ void run_pow(const float* a, int64_t a_step, const float* b, int64_t b_step, flo
     return run_binary<Div>(&one, 0, a, a_step, out, n);
   }
   if (b_step == 0 && exponent == 3.0f) return cubes(a, a_step, out, n);
-  // out may be a: what is broadcast is read once.
-  const float base = *a;
-  for (int64_t i = 0; i < n; ++i) out[i] = std::pow(a_step ? a[i] : base, b_step ? b[i] : exponent);
+  if (a_step == 0 && b_step) return powers_of_one_base(*a, b, out, n);
+  run_binary<Pow>(a, a_step, b, b_step, out, n);
 }
 
-// The C library's functions, one element at a time.
+// Remainders of divisions, without rounding.  Below 2^23 the rounded quotient, truncated, is the exact one or one more,
+// and the remainder of either is a float; the product is exact in double, and so is the difference.  NaN, a divisor of
+// zero and larger quotients are left to the C library.
+constexpr float kQuotientLimit = 8388608.0f;
+PL_INLINE float near_fmod(float a, float b, float quotient) {
+  const float q = __builtin_truncf(quotient);
+  float r = float(double(a) - double(q) * double(b));
+  r = q == 0.0f ? a : r;  // of an infinite divisor, too
+  r = r != 0.0f && (r < 0.0f) != (a < 0.0f) ? r + math::copy_sign(b, a) : r;
+  return math::copy_sign(r, a);
+}
+// What the functions make of the exact remainder r of the division.
+struct Fmod {
+  static PL_INLINE float of(float, float, float, float r) { return r; }
+};
+struct Remainder {
+  static PL_INLINE float of(float, float b, float, float r) {
+    return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
+  }
+};
+// The floor of the exact quotient, which a / b may have been rounded up from.
+struct DivFloor {
+  static PL_INLINE float of(float a, float b, float quotient, float r) {
+    float whole = (a - r) / b;
+    whole = r != 0.0f && (r < 0.0f) != (b < 0.0f) ? whole - 1.0f : whole;
+    const float truncated = __builtin_truncf(whole);
+    const float rounded = math::abs(whole - truncated) >= 0.5f ? truncated + math::copy_sign(1.0f, whole) : truncated;
+    return b == 0.0f ? quotient : whole == 0.0f ? math::copy_sign(0.0f, quotient) : rounded;
+  }
+};
+
+template <class F>
+PL_VECTORISED void run_remainder(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out,
+                                 int64_t n) {
+  constexpr int64_t kBlock = 128;
+  float first[kBlock], second[kBlock], values[kBlock];  // out may be a or b
+  if (a_step == 0) std::fill(first, first + std::min(kBlock, n), *a);
+  if (b_step == 0) std::fill(second, second + std::min(kBlock, n), *b);
+  for (int64_t start = 0; start < n; start += kBlock) {
+    const int64_t count = std::min(kBlock, n - start);
+    const float* const x = a_step ? a + start : first;
+    const float* const y = b_step ? b + start : second;
+    uint32_t far = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const float quotient = x[i] / y[i];
+      far |= math::abs(quotient) < kQuotientLimit ? 0u : 1u;
+      values[i] = F::of(x[i], y[i], quotient, near_fmod(x[i], y[i], quotient));
+    }
+    if (far)
+      for (int64_t i = 0; i < count; ++i) {
+        const float quotient = x[i] / y[i];
+        if (math::abs(quotient) < kQuotientLimit) continue;
+        values[i] = F::of(x[i], y[i], quotient, std::fmod(x[i], y[i]));
+      }
+    std::copy(values, values + count, out + start);
+  }
+}
+
+// One element at a time.
 template <class T, T (*Function)(T, T)>
 void run_each(const T* a, int64_t a_step, const T* b, int64_t b_step, T* out, int64_t n) {
   const T first_a = *a, first_b = *b;  // out may be a or b: what is broadcast is read once
   for (int64_t i = 0; i < n; ++i) out[i] = Function(a_step ? a[i] : first_a, b_step ? b[i] : first_b);
-}
-float exact_fmod(float a, float b) { return std::fmod(a, b); }
-float exact_atan2(float a, float b) { return std::atan2(a, b); }
-float exact_copysign(float a, float b) { return std::copysign(a, b); }
-float exact_remainder(float a, float b) {
-  const float r = std::fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-// The floor of the exact quotient, which a / b may have been rounded up from.
-float exact_div_floor(float a, float b) {
-  if (b == 0) return a / b;
-  const float r = std::fmod(a, b);
-  float quotient = (a - r) / b;
-  if (r != 0 && (r < 0) != (b < 0)) quotient -= 1.0f;
-  return quotient == 0 ? std::copysign(0.0f, a / b) : std::round(quotient);
 }
 int64_t exact_pow(int64_t base, int64_t exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
@@ -164,11 +225,11 @@ constexpr NamedBinary<float> kFloat[] = {
     {"logical_or", run_binary<Or>},
     {"logical_xor", run_binary<Xor>},
     {"div_trunc", run_binary<DivTrunc>},
-    {"div_floor", run_each<float, exact_div_floor>},
-    {"fmod", run_each<float, exact_fmod>},
-    {"remainder", run_each<float, exact_remainder>},
-    {"atan2", run_each<float, exact_atan2>},
-    {"copysign", run_each<float, exact_copysign>},
+    {"div_floor", run_remainder<DivFloor>},
+    {"fmod", run_remainder<Fmod>},
+    {"remainder", run_remainder<Remainder>},
+    {"atan2", run_binary<Atan2>},
+    {"copysign", run_binary<Copysign>},
 };
 
 constexpr NamedBinary<int64_t> kInteger[] = {

@@ -26,11 +26,10 @@ PL_VECTORISED void expm1_run(const float* x, float* y, int64_t n, double, double
 PL_VECTORISED void log1p_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = math::log1p(x[i]);
 }
-// Functions that networks hardly use, one element at a time.
-void erfc_run(const float* x, float* y, int64_t n, double, double) {
-  for (int64_t i = 0; i < n; ++i) y[i] = std::erfc(x[i]);
+PL_VECTORISED void erfc_run(const float* x, float* y, int64_t n, double, double) {
+  for (int64_t i = 0; i < n; ++i) y[i] = math::erfc(x[i]);
 }
-// std::lgamma also writes its sign to a variable that threads share.
+// One element at a time.  std::lgamma also writes its sign to a variable that threads share.
 void lgamma_run(const float* x, float* y, int64_t n, double, double) {
   int sign = 0;
   for (int64_t i = 0; i < n; ++i) y[i] = lgammaf_r(x[i], &sign);

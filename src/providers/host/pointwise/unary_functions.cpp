@@ -7,6 +7,7 @@
 #include "providers/host/conv/conv_kernels.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/vector_math.h"
+#include "providers/host/pointwise/vector_trigonometry.h"
 
 namespace pl::host {
 namespace {
@@ -56,6 +57,13 @@ PL_FUNCTION(Reciprocal, 1.0f / x)
 PL_FUNCTION(Square, x* x)
 PL_FUNCTION(Sin, math::sin(x))
 PL_FUNCTION(Cos, math::cos(x))
+PL_FUNCTION(Tan, math::tan(x))
+PL_FUNCTION(Asin, math::asin(x))
+PL_FUNCTION(Acos, math::acos(x))
+PL_FUNCTION(Atan, math::atan(x))
+PL_FUNCTION(Sinh, math::sinh(x))
+PL_FUNCTION(Cosh, math::cosh(x))
+PL_FUNCTION(Atanh, math::atanh(x))
 PL_FUNCTION(Erf, math::erf(x))
 PL_FUNCTION(Floor, __builtin_floorf(x))
 PL_FUNCTION(Ceil, __builtin_ceilf(x))
@@ -72,21 +80,27 @@ PL_FUNCTION(LogicalNot, x == 0.0f ? 1.0f : 0.0f)
 
 // Elements beyond the range of the fast reduction (and infinities) go to the C library.
 template <class F, float (*Exact)(float)>
-void run_trigonometric(const float* x, float* y, int64_t n, double alpha, double beta) {
-  for (int64_t start = 0; start < n; start += 256) {
-    const int64_t count = std::min<int64_t>(256, n - start);
-    float original[256];
-    std::copy(x + start, x + start + count, original);
-    run_float<F>(original, y + start, count, alpha, beta);
-    float largest = 0;
-    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, math::abs(original[i]));
-    if (largest <= math::kTrigonometricLimit) continue;
-    for (int64_t i = 0; i < count; ++i)
-      if (math::abs(original[i]) > math::kTrigonometricLimit) y[start + i] = Exact(original[i]);
+PL_VECTORISED void run_trigonometric(const float* x, float* y, int64_t n, double, double) {
+  constexpr int64_t kBlock = 256;
+  float values[kBlock];  // y may be x, which Exact reads
+  for (int64_t start = 0; start < n; start += kBlock) {
+    const int64_t count = std::min(kBlock, n - start);
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = x[start + i];
+      const uint32_t magnitude = math::bits_of(math::abs(value));  // ordered as the floats are
+      largest = magnitude > largest ? magnitude : largest;
+      values[i] = F::of(value, 0, 0);
+    }
+    if (largest > math::bits_of(math::kTrigonometricLimit))
+      for (int64_t i = 0; i < count; ++i)
+        if (math::abs(x[start + i]) > math::kTrigonometricLimit) values[i] = Exact(x[start + i]);
+    std::copy(values, values + count, y + start);
   }
 }
 float exact_sin(float x) { return std::sin(x); }
 float exact_cos(float x) { return std::cos(x); }
+float exact_tan(float x) { return std::tan(x); }
 
 // Functions that networks hardly use, one element at a time.
 template <float (*Exact)(float)>
@@ -127,15 +141,15 @@ constexpr NamedUnary kFunctions[] = {
     {"round", run_float<Round>},
     {"sign", run_float<Sign>},
     {"trunc", run_float<Trunc>},
-    {"tan", run_library<std::tan>},
-    {"asin", run_library<std::asin>},
-    {"acos", run_library<std::acos>},
-    {"atan", run_library<std::atan>},
-    {"sinh", run_library<std::sinh>},
-    {"cosh", run_library<std::cosh>},
+    {"tan", run_trigonometric<Tan, exact_tan>},
+    {"asin", run_float<Asin>},
+    {"acos", run_float<Acos>},
+    {"atan", run_float<Atan>},
+    {"sinh", run_float<Sinh>},
+    {"cosh", run_float<Cosh>},
     {"asinh", run_library<std::asinh>},
     {"acosh", run_library<std::acosh>},
-    {"atanh", run_library<std::atanh>},
+    {"atanh", run_float<Atanh>},
     {"celu", run_float<Celu>},
     {"threshold", run_float<Threshold>},
     {"identity", run_float<Identity>},

@@ -2,9 +2,9 @@
 //
 // Polynomials were fitted for this file by weighted least squares towards the minimax (Lawson's iteration) against
 // 40-digit values.  Error bounds, in units of the last place of f32 unless said otherwise, hold over the whole
-// range (tests/c/test_host_elementwise.cpp measures them): exp 2, expm1 3, log 2, log1p 3, tanh 3, sigmoid 3, erf 3, sin
-// and cos 2, gelu 2e-7 * |x| absolute, 3e-7 without fused multiply-adds.  NaN gives NaN; infinities, overflow and
-// subnormal results are right.
+// range (tests/c/test_host_elementwise.cpp measures them): exp 2, expm1 3, log 2, log1p 3, tanh 3, sigmoid 3, erf 3,
+// erfc 3, sin and cos 2, gelu 2e-7 * |x| absolute, 3e-7 without fused multiply-adds.  NaN gives NaN; infinities,
+// overflow and subnormal results are right.
 #pragma once
 
 #include <cmath>
@@ -42,6 +42,16 @@ PL_INLINE float minimum(float a, float b) { return a != a ? a : (a > b || b != b
 // the low bits of the sum.
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
 constexpr uint32_t kRoundBits = 0x4b400000u;
+constexpr double kRound64 = 6755399441055744.0;  // 1.5 * 2^52, as much for doubles below 2^51
+// 2^n for the integer n in the low bits of a sum with kRound64.
+PL_INLINE double power_of_two(double sum) {
+  uint64_t bits;
+  std::memcpy(&bits, &sum, 8);
+  bits = (bits + 1023u) << 52;
+  double power;
+  std::memcpy(&power, &bits, 8);
+  return power;
+}
 
 // exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln(2) / 2.
 struct Reduced {
@@ -54,17 +64,21 @@ PL_INLINE Reduced reduce_exp(float x) {
   // ln 2 in two parts, the first with zeros at its end, so that n * part is exact.
   return {(x - n * 0.693359375f) + n * 2.12194440e-4f, bits_of(shifted) - kRoundBits};
 }
-PL_INLINE float exp(float x) {
-  x = x > 89.0f ? 89.0f : x;      // e^89 is infinite in f32
-  x = x < -104.0f ? -104.0f : x;  // e^-104 is zero
-  const auto [r, n] = reduce_exp(x);
+// e^r for |r| <= ln(2) / 2.
+PL_INLINE float exp_series(float r) {
   float p = 1.3950512512e-03f;
   p = p * r + 8.3689028397e-03f;
   p = p * r + 4.1666205972e-02f;
   p = p * r + 1.6666518152e-01f;
   p = p * r + 0.5f;
   p = (p * r) * r + r;
-  p += 1.0f;
+  return p + 1.0f;
+}
+PL_INLINE float exp(float x) {
+  x = x > 89.0f ? 89.0f : x;      // e^89 is infinite in f32
+  x = x < -104.0f ? -104.0f : x;  // e^-104 is zero
+  const auto [r, n] = reduce_exp(x);
+  const float p = exp_series(r);
   // Two factors, as 2^n alone may be out of range though the product is not.
   const uint32_t half = uint32_t(int32_t(n) >> 1);
   return p * from_bits((half + 127u) << 23) * from_bits((n - half + 127u) << 23);
@@ -162,6 +176,32 @@ PL_INLINE float erf(float x) {
   const float far = copy_sign(1.0f - erfc_positive(a > 12.0f ? 12.0f : a), x);
   return a < 1.0f ? p * x : (x != x ? x : far);
 }
+// t P(t) e^(-x^2) with the t of erfc_positive.  The square, its reduction and the last steps are in double: there are
+// too many of them to round each.
+PL_INLINE float erfc(float x) {
+  float a = abs(x);
+  a = a > 10.1f ? 10.1f : a;  // from where on the result is 0, or 2
+  // 1 / (1 + a / 2), by a step of Newton's method from its value in f32.
+  const double start = double(1.0f / (1.0f + 0.5f * a));
+  const double t = start + start * (1.0 - start * (1.0 + 0.5 * double(a)));
+  const float u = float(t - 0.5625);
+  float p = 3.576714533e-02f;
+  p = p * u + 1.015660967e-02f;
+  p = p * u - 7.642478645e-02f;
+  p = p * u + 1.469993339e-02f;
+  p = p * u + 1.128819674e-01f;
+  p = p * u - 6.354804762e-02f;
+  p = p * u - 1.983102497e-01f;
+  p = p * u + 9.921122042e-02f;
+  p = p * u + 5.820129714e-01f;
+  p = p * u + 7.585615098e-01f;
+  const double series = double(p) * (t - 0.5625) + 5.559551408e-01;
+  const double power = -double(a) * double(a);
+  const double shifted = power * 1.4426950408889634 + kRound64;
+  const float r = float(power - (shifted - kRound64) * 0.69314718055994531);
+  const float y = float(series * t * double(exp_series(r)) * power_of_two(shifted));
+  return x < 0.0f ? 2.0f - y : y;
+}
 // erf(x / sqrt(2)) as x P(x^2) / Q(x^2), fitted in absolute error (1.9e-8): a quarter of the time that erfc and its
 // exponential take.
 PL_INLINE float erf_of_gelu(float x) {
@@ -188,18 +228,25 @@ PL_INLINE float gelu_erf_slope(float x) {
   return 0.5f + 0.5f * erf_of_gelu(x) + x * exp(-0.5f * x * x) * 0.3989422804014327f;
 }
 
-// sin and cos for |x| <= 2^20; the callers hand larger arguments to the C library.  The reduction by pi / 2 is in
+// sin, cos and tan for |x| <= 2^20; the callers hand larger arguments to the C library.  The reduction by pi / 2 is in
 // double, where it is exact enough for every float of that range.
 constexpr float kTrigonometricLimit = 1048576.0f;
-PL_INLINE float sin_quadrant(float x, uint32_t turn) {
-  constexpr double kRound64 = 6755399441055744.0;  // 1.5 * 2^52
+struct Turn {
+  float r;
+  uint32_t quadrant;  // its two low bits
+};
+PL_INLINE Turn reduce_turn(float x) {
   const double shifted = double(x) * 0.63661977236758134308 + kRound64;
   const double n = shifted - kRound64;
   // pi / 2 in two parts; the first has 33 bits, n at most 20, so that their product is exact.
   const float r = float((double(x) - n * 1.5707963267341256) - n * 6.077100506506192e-11);
   uint64_t bits;
   std::memcpy(&bits, &shifted, 8);
-  const uint32_t quadrant = uint32_t(bits) + turn;
+  return {r, uint32_t(bits)};
+}
+PL_INLINE float sin_quadrant(float x, uint32_t turn) {
+  const auto [r, turns] = reduce_turn(x);
+  const uint32_t quadrant = turns + turn;
   const float z = r * r;
   float s = -1.9512380823e-04f;
   s = s * z + 8.3321435377e-03f;
@@ -212,7 +259,7 @@ PL_INLINE float sin_quadrant(float x, uint32_t turn) {
   const float y = quadrant & 1u ? c : s;
   return from_bits(bits_of(y) ^ ((quadrant & 2u) << 30));
 }
-PL_INLINE float sin(float x) { return sin_quadrant(x, 0); }
+PL_INLINE float sin(float x) { return x == 0.0f ? x : sin_quadrant(x, 0); }  // a zero keeps its sign
 PL_INLINE float cos(float x) { return sin_quadrant(x, 1); }
 
 PL_INLINE float softplus(float x, float beta, float threshold) {
