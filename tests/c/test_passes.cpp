@@ -564,10 +564,11 @@ TEST("move_concats") {
 
 TEST("fuse_norm_slope") {
   const auto check = [](const std::string& rectifier, const std::string& attributes, const std::string& slope,
-                        bool by_result, const std::string& ops, bool read_again = false) {
+                        bool by_result, const std::string& ops, bool read_again = false,
+                        const Dims& repeated = {3, 4, 5, 2}) {
     GraphMaker b;
     const Dims shape{3, 4, 5, 2};
-    const ValueId x = b.input(shape), grad = b.input(shape), weight = b.input({4}), bias = b.input({4});
+    const ValueId x = b.input(shape), grad = b.input(repeated), weight = b.input({4}), bias = b.input({4});
     const auto norm = b.all("batch_norm_training", {x, weight, bias}, "eps=0.01");
     const ValueId y = b.add(rectifier.c_str(), {norm[0]}, attributes);
     const ValueId passed = b.add("pointwise", {by_result ? y : norm[0], grad}, "expressions=\"" + slope);
@@ -602,6 +603,7 @@ TEST("fuse_norm_slope") {
   check("leaky_relu", "negative_slope=0.25", leaky, true, fused("leaky_relu"));
   check("leaky_relu", "negative_slope=0.5", leaky, true, left("+leaky_relu"));
   check("relu", "", relu, true, left(" relu") + " add", true);
+  check("relu", "", relu, true, left("+relu"), false, {3, 4, 1, 1});  // a gradient that repeats, as behind a mean
 }
 
 TEST("fuse_squeeze_excite") {

@@ -35,7 +35,7 @@ void fuse_norm_slope_at(Rewriter& rewriter, size_t index, const std::vector<std:
     return;
   const ValueId y = forward.outputs[0], bias = rewriter.input(forward, 2);
   const std::vector<ValueId> read = rewriter.inputs(rewriter.node(size_t(slope)));
-  if (read.size() != 2 || read[0] != y) return;
+  if (read.size() != 2 || read[0] != y || rewriter.shape(read[1]) != rewriter.shape(y)) return;  // not one that repeats
   const auto take_slope = [&](const PostOp& function) {
     Attributes attributes = gradient.attributes;
     attributes.set(attr::activation, function.name);
