@@ -153,6 +153,8 @@ struct Term {
 };
 using Terms = std::optional<std::vector<Term>>;  // a sum, of none: zeros
 
+constexpr int kMostSteps = 12;  // back from a result
+
 // Reads values as sums of the lanes of one tensor times tables.
 class Reader {
  public:
@@ -174,8 +176,6 @@ class Reader {
   }
 
  private:
-  static constexpr int kMostSteps = 12;
-
   // What input k of a node is read as.
   Terms input(int index, size_t k, int lane) {
     const ValueId id = rewriter_.input(rewriter_.node(size_t(index)), k);
@@ -256,7 +256,6 @@ class Reader {
 
 // What `id` may be computed from by lanes: factors of its first product, or what they are taken from.
 void list_sources(Rewriter& rewriter, const Pairs& pairs, ValueId id, int depth, std::vector<ValueId>& out) {
-  constexpr int kMostSteps = 12;
   const int index = rewriter.maker(id);
   if (depth > kMostSteps) return;
   const auto further = [&](size_t k) {
@@ -282,12 +281,17 @@ void list_sources(Rewriter& rewriter, const Pairs& pairs, ValueId id, int depth,
 class Tables {
  public:
   Tables(Rewriter& rewriter, const Pairs& pairs, size_t before)
-      : rewriter_(rewriter), pairs_(pairs), before_(before), name_(rewriter.node(before).name + ".table") {}
+      : rewriter_(rewriter),
+        pairs_(pairs),
+        before_(before),
+        dtype_(rewriter.desc(rewriter.node(before).outputs[0]).dtype),
+        name_(rewriter.node(before).name + ".table") {}
 
   // Whether two factors can be lanes of one table, with little to compute.
   bool suit(const Term& first, const Term& second) const {
     const Dims shape = shape_of(first);
-    return shape == shape_of(second) && rewriter_.desc(first.factor).dtype == rewriter_.desc(second.factor).dtype &&
+    return shape == shape_of(second) && rewriter_.desc(first.factor).dtype == dtype_ &&
+           rewriter_.desc(second.factor).dtype == dtype_ &&
            (is_table(first, second) || 2 * shape.product() <= pairs_.whole.product());
   }
 
@@ -335,6 +339,7 @@ class Tables {
   Rewriter& rewriter_;
   const Pairs& pairs_;
   size_t before_;
+  DType dtype_;
   std::string name_;
 };
 
@@ -381,11 +386,10 @@ bool recognise_rotary_of(Rewriter& rewriter, size_t index, const Dims& whole) {
     const Pairs pairs(whole, interleaved);
     std::vector<ValueId> sources;
     list_sources(rewriter, pairs, rewriter.node(index).outputs[0], 0, sources);
-    for (size_t i = 0; i < sources.size(); ++i)
-      if (std::find(sources.begin(), sources.begin() + std::ptrdiff_t(i), sources[i]) ==
-              sources.begin() + std::ptrdiff_t(i) &&
-          rewrite_as_rotary(rewriter, index, pairs, sources[i]))
-        return true;
+    std::sort(sources.begin(), sources.end());
+    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+    for (const ValueId source : sources)
+      if (rewrite_as_rotary(rewriter, index, pairs, source)) return true;
   }
   return false;
 }

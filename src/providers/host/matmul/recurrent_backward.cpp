@@ -7,6 +7,7 @@
 // whole panels.  Sums have one order, whatever the threads.
 #include <cstring>
 
+#include "providers/host/common/add_run.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/matmul/recurrent_layer.h"
 #include "providers/host/normalise/row_sums.h"
@@ -157,10 +158,6 @@ PL_VECTORISED void relu_gradients(float* a, float* dh, int64_t n) {
     a[j] = a[j] > 0.0f ? dh[j] : 0.0f;
     dh[j] = 0.0f;
   }
-}
-PL_VECTORISED void add_run(const float* x, float* y, int64_t n) {
-  PL_INDEPENDENT
-  for (int64_t j = 0; j < n; ++j) y[j] += x[j];
 }
 
 struct Body : RecurrentLayer {
@@ -415,7 +412,7 @@ struct Body : RecurrentLayer {
             if (s < length[size_t(n)]) {
               float* of_state = dh + n * padded + at;
               load(input(arguments, kGrad), body.result_offset(direction, n, time(n, s)) + at, 1, units, grad.data());
-              add_run(grad.data(), of_state, units);
+              add_run(grad.data(), units, of_state);
               const int64_t i = row(n, s);
               float* a = gates + i * columns + at;
               const float* before = previous + i * padded + at;

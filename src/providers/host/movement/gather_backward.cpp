@@ -4,6 +4,7 @@
 // result has the same bits in every run.
 #include <cstring>
 
+#include "providers/host/common/add_run.h"
 #include "providers/host/common/host.h"
 
 namespace pl::host {
@@ -11,16 +12,12 @@ namespace {
 
 constexpr int64_t kColumns = 1024;  // summed in f32 at a time where the result is narrower
 
-PL_INLINE void add_values(const float* __restrict from, int64_t n, float* __restrict sums) {
-  for (int64_t k = 0; k < n; ++k) sums[k] += from[k];
-}
-PL_VECTORISED void add_run(const float* from, int64_t n, float* sums) { add_values(from, n, sums); }
 template <class T>
 PL_INLINE void add_narrow(const T* __restrict from, int64_t n, float* __restrict sums) {
   for (int64_t k = 0; k < n; ++k) sums[k] += widen(from[k]);
 }
-PL_VECTORISED void add_run(const Half* from, int64_t n, float* sums) { add_narrow(from, n, sums); }
-PL_VECTORISED void add_run(const BFloat16* from, int64_t n, float* sums) { add_narrow(from, n, sums); }
+PL_VECTORISED void add_narrow_run(const Half* from, int64_t n, float* sums) { add_narrow(from, n, sums); }
+PL_VECTORISED void add_narrow_run(const BFloat16* from, int64_t n, float* sums) { add_narrow(from, n, sums); }
 PL_VECTORISED void round_run(const float* sums, int64_t n, Half* to) {
   for (int64_t k = 0; k < n; ++k) to[k] = narrow_half(sums[k]);
 }
@@ -118,7 +115,7 @@ struct SlicesBody {
       for (int64_t k = from; k < to; k += kColumns) {
         const int64_t n = std::min(kColumns, to - k);
         std::fill(sums, sums + n, 0.0f);
-        for (int64_t i = 0; i < count; ++i) add_run(grad + slices[i] * inner + k, n, sums);
+        for (int64_t i = 0; i < count; ++i) add_narrow_run(grad + slices[i] * inner + k, n, sums);
         round_run(sums, n, result + k);
       }
     }

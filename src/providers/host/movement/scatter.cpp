@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "providers/host/common/add_run.h"
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 
@@ -40,12 +41,6 @@ C joined(Reduce reduce, C there, C added) {
   }
 }
 
-// What rows of embeddings and of messages in graphs are added up by.
-PL_VECTORISED void add_run(float* to, const float* from, int64_t n) {
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
-}
-
 // Puts n neighbouring elements of one tensor to n of another.
 struct Putter {
   Reduce reduce;
@@ -62,7 +57,7 @@ struct Putter {
         std::memcpy(to, from, size_t(n) * bytes);
       return;
     }
-    if (adds_floats()) return add_run(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), n);
+    if (adds_floats()) return add_run(reinterpret_cast<const float*>(from), n, reinterpret_cast<float*>(to));
     visit_dtype(dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       using C = std::conditional_t<is_float_storage<T>, float, int64_t>;
