@@ -5,8 +5,9 @@
 // offsets[t] on, 0 where a table is repeated.  All these are multiples of PIECE, which divides HALF and REST.
 //
 // A work-item turns PIECE columns of the first half and those of the second half that belong to them, or PIECE columns of
-// whole pairs (INTERLEAVED).  Behind these work-items of a row come those that copy the REST columns, which are not turned.  `pieces`, `inner` and `middle` are
-// what an id is divided by: work-items of a row, and how far the last two of its numbers count.
+// whole pairs (INTERLEAVED).  Behind these work-items of a row come those that copy the REST columns, which are not
+// turned.  `pieces`, `inner` and `middle` are what an id is divided by: work-items of a row, and how far the last two of
+// its numbers count.
 #ifndef PIECE
 #define PIECE 4  // columns of an access: 1, 2, 4, 8
 #endif

@@ -149,9 +149,11 @@ class Compiled:
         """A division made with these sizes, and what runs at them."""
         began = time.perf_counter()
         made: _Division
+        reasons: tuple[str, ...] = ("", DEFECT)
         if context_state.forked:
             _tell_of_fork()
-        for why in (FORKED,) if context_state.forked else ("", DEFECT):
+            reasons = (FORKED,)
+        for why in reasons:
             axes: tuple[str, ...] = ()
             known: Evaluation | None = None
             if self._symbols is None:

@@ -106,7 +106,6 @@ void Lowering::each_that_waits(const std::vector<std::vector<Use>>& uses, int n,
 void Lowering::postpone_readers_of_sums() {
   std::vector<Step>& steps = program_.steps_;
   const auto all = int(steps.size());
-  const std::vector<std::vector<Use>> used = uses();
   std::vector<bool> summed(program_.storages_.size()), moves(steps.size());
   for (int n = 0; n < all; ++n) {
     const Step& step = steps[size_t(n)];
@@ -118,6 +117,8 @@ void Lowering::postpone_readers_of_sums() {
       for (const Place& place : step.outputs)
         if (place.storage >= 0) summed[size_t(place.storage)] = true;
   }
+  if (std::find(moves.begin(), moves.end(), true) == moves.end()) return;
+  const std::vector<std::vector<Use>> used = uses();
   std::vector<int> at(steps.size());  // the step that each goes before
   for (int n = all; n-- > 0;) {
     int first = all;

@@ -417,7 +417,8 @@ void Lowering::lower_node(size_t index) {
 }
 
 bool Lowering::emit_in_parts(Step& step) {
-  if (step.workspace.storage < 0 || Building::wish() != Building::freely) return false;
+  if (step.workspace.storage < 0 || Building::wish() != Building::freely || step.workspace.bytes > kMostSummedBytes)
+    return false;
   const auto* whole = dynamic_cast<const EndsLater*>(step.kernel.get());
   if (!whole) return false;
   std::vector<std::unique_ptr<Kernel>> list = whole->ends();

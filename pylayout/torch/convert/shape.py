@@ -246,7 +246,7 @@ def slice_backward(
 ) -> Operand:
     dim = dim % len(sizes)
     first, _ = part_of(sizes[dim], start, end)
-    whole = grad.ndim < 8 and first < step and all(isinstance(n, int) for n in (sizes[dim], grad.shape[dim]))
+    whole = first < step and all(isinstance(n, int) for n in (sizes[dim], grad.shape[dim]))
     if step > 1 and whole and grad.shape[dim] * step == sizes[dim]:  # one of each group of `step` positions
         apart = call.op("unsqueeze", grad, dim + 1)
         apart = call.op("pad", apart, [0, 0] * (grad.ndim - dim - 1) + [first, step - 1 - first])

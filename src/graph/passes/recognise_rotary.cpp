@@ -158,7 +158,8 @@ constexpr int kMostSteps = 12;  // back from a result
 // Reads values as sums of the lanes of one tensor times tables.
 class Reader {
  public:
-  Reader(Rewriter& rewriter, const Pairs& pairs, ValueId x) : rewriter_(rewriter), pairs_(pairs), x_(rewriter, x) {}
+  Reader(Rewriter& rewriter, const Pairs& pairs) : rewriter_(rewriter), pairs_(pairs) {}  // finds what x may be
+  Reader(Rewriter& rewriter, const Pairs& pairs, ValueId x) : Reader(rewriter, pairs) { x_.emplace(rewriter, x); }
 
   // Lane 0 or 1 of a whole tensor; of a tensor of a lane's shape (lane -1) all of it.
   Terms read(ValueId id, int lane) {
@@ -168,6 +169,9 @@ class Reader {
     --depth_;
     return terms;
   }
+
+  // Where reading came to an end, the tensors of pairs that are computed otherwise: each may be x.
+  const std::vector<ValueId>& ends() const { return ends_; }
 
   // Whether nothing else needs what was computed on the way.
   bool is_alone() const {
@@ -186,7 +190,14 @@ class Reader {
 
   Terms whole_terms(ValueId id, int lane) {
     if (!pairs_.is_whole(rewriter_.shape(id))) return std::nullopt;
-    if (Order(rewriter_, id) == x_) return std::vector<Term>{Term{lane}};
+    if (x_ && Order(rewriter_, id) == *x_) return std::vector<Term>{Term{lane}};
+    const size_t before = ends_.size();
+    Terms terms = inner_terms(id, lane);
+    if (!terms && ends_.size() == before) ends_.push_back(id);
+    return terms;
+  }
+
+  Terms inner_terms(ValueId id, int lane) {
     const int index = rewriter_.maker(id);
     if (pairs_.joined(rewriter_, index)) return input(index, size_t(lane), -1);
     if (const auto padded = pairs_.padded(rewriter_, index))
@@ -249,33 +260,11 @@ class Reader {
 
   Rewriter& rewriter_;
   const Pairs& pairs_;
-  Order x_;
+  std::optional<Order> x_;
+  std::vector<ValueId> ends_;
   int depth_ = 0;
   std::map<ValueId, std::set<std::pair<int, size_t>>> readers_;  // of what holds products
 };
-
-// What `id` may be computed from by lanes: factors of its first product, or what they are taken from.
-void list_sources(Rewriter& rewriter, const Pairs& pairs, ValueId id, int depth, std::vector<ValueId>& out) {
-  const int index = rewriter.maker(id);
-  if (depth > kMostSteps) return;
-  const auto further = [&](size_t k) {
-    list_sources(rewriter, pairs, rewriter.input(rewriter.node(size_t(index)), k), depth + 1, out);
-  };
-  const bool whole = pairs.is_whole(rewriter.shape(id));
-  const size_t before = out.size();
-  if (index >= 0 && (whole || pairs.is_lane(rewriter.shape(id)))) {
-    const Node& node = rewriter.node(size_t(index));
-    if (is_bare(rewriter, size_t(index), Operation::product))
-      further(0), further(1);
-    else if (whole ? pairs.joined(rewriter, index).has_value() : pairs.taken(rewriter, id).has_value())
-      further(0);
-    else if (is_reshape(node) || pairs.padded(rewriter, index) || computes(rewriter, size_t(index), "neg") ||
-             is_bare(rewriter, size_t(index), Operation::sum) ||
-             is_bare(rewriter, size_t(index), Operation::difference))
-      further(0);
-  }
-  if (whole && out.size() == before) out.push_back(id);
-}
 
 // Makes tables of cosines and sines of the factors of lanes.
 class Tables {
@@ -384,8 +373,9 @@ bool recognise_rotary_of(Rewriter& rewriter, size_t index, const Dims& whole) {
   if (!Pairs::are_in(whole)) return false;
   for (const bool interleaved : {false, true}) {
     const Pairs pairs(whole, interleaved);
-    std::vector<ValueId> sources;
-    list_sources(rewriter, pairs, rewriter.node(index).outputs[0], 0, sources);
+    Reader reader(rewriter, pairs);
+    reader.read(rewriter.node(index).outputs[0], 0);
+    std::vector<ValueId> sources = reader.ends();
     std::sort(sources.begin(), sources.end());
     sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
     for (const ValueId source : sources)

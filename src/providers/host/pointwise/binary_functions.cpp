@@ -103,14 +103,6 @@ PL_VECTORISED void powers_of(double logarithm, const float* y, float* out, int64
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) out[i] = math::exp2_of_product(y[i], logarithm);
 }
-void powers_of_one_base(float base, const float* y, float* out, int64_t n) {
-  // To the power of infinity 1 is 1, which the product does not know.
-  if (base > 0.0f && base < math::kInfinity && base != 1.0f) return powers_of(math::log2_of_positive(base), y, out, n);
-  constexpr int64_t kBlock = 256;
-  float bases[kBlock];
-  std::fill(bases, bases + kBlock, base);
-  for (int64_t i = 0; i < n; i += kBlock) run_binary<Pow>(bases, 1, y + i, 1, out + i, std::min(kBlock, n - i));
-}
 
 // The constant exponents that models use take a multiplication or two.
 void run_pow(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out, int64_t n) {
@@ -125,7 +117,9 @@ void run_pow(const float* a, int64_t a_step, const float* b, int64_t b_step, flo
     return run_binary<Div>(&one, 0, a, a_step, out, n);
   }
   if (b_step == 0 && exponent == 3.0f) return cubes(a, a_step, out, n);
-  if (a_step == 0 && b_step) return powers_of_one_base(*a, b, out, n);
+  // To the power of infinity 1 is 1, which the product does not know.
+  if (a_step == 0 && b_step && *a > 0.0f && *a < math::kInfinity && *a != 1.0f)
+    return powers_of(math::log2_of_positive(*a), b, out, n);
   run_binary<Pow>(a, a_step, b, b_step, out, n);
 }
 

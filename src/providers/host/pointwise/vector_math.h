@@ -74,14 +74,16 @@ PL_INLINE float exp_series(float r) {
   p = (p * r) * r + r;
   return p + 1.0f;
 }
+// p * 2^n in two factors, as 2^n alone may be out of range though the product is not.
+PL_INLINE float times_power_of_two(float p, uint32_t n) {
+  const uint32_t half = uint32_t(int32_t(n) >> 1);
+  return p * from_bits((half + 127u) << 23) * from_bits((n - half + 127u) << 23);
+}
 PL_INLINE float exp(float x) {
   x = x > 89.0f ? 89.0f : x;      // e^89 is infinite in f32
   x = x < -104.0f ? -104.0f : x;  // e^-104 is zero
   const auto [r, n] = reduce_exp(x);
-  const float p = exp_series(r);
-  // Two factors, as 2^n alone may be out of range though the product is not.
-  const uint32_t half = uint32_t(int32_t(n) >> 1);
-  return p * from_bits((half + 127u) << 23) * from_bits((n - half + 127u) << 23);
+  return times_power_of_two(exp_series(r), n);
 }
 
 PL_INLINE float expm1(float x) {
@@ -97,14 +99,18 @@ PL_INLINE float expm1(float x) {
   return abs(x) < 0.35f ? p : z;
 }
 
-PL_INLINE float log(float x) {
+// x = (1 + f) * 2^e with 1 + f in [sqrt(1/2), sqrt(2)), for 0 < x < infinity.
+struct Scaled {
+  float f, e;
+};
+PL_INLINE Scaled reduce_log(float x) {
   const bool small = x < 1.17549435e-38f;  // subnormal: scaled by 2^23 first
-  const float scaled = small ? x * 8388608.0f : x;
-  const uint32_t bits = bits_of(scaled);
-  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)).
-  const uint32_t shifted = bits - 0x3f3504f3u;
-  const float e = float(int32_t(shifted) >> 23) - (small ? 23.0f : 0.0f);
-  const float f = from_bits((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  const uint32_t shifted = bits_of(small ? x * 8388608.0f : x) - 0x3f3504f3u;
+  return {from_bits((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f,
+          float(int32_t(shifted) >> 23) - (small ? 23.0f : 0.0f)};
+}
+PL_INLINE float log(float x) {
+  const auto [f, e] = reduce_log(x);
   float p = -7.8601412475e-02f;
   p = p * f + 1.2881380320e-01f;
   p = p * f - 1.3128417730e-01f;

@@ -8,10 +8,8 @@ namespace pl::host::math {
 
 // log2(a) for 0 < a < infinity to 2^-38 of it; polynomials as in vector_math.h.
 PL_INLINE double log2_of_positive(float a) {
-  const bool small = a < 1.17549435e-38f;  // subnormal: scaled by 2^23 first
-  const uint32_t shifted = bits_of(small ? a * 8388608.0f : a) - 0x3f3504f3u;
-  const float e = float(int32_t(shifted) >> 23) - (small ? 23.0f : 0.0f);
-  const double f = double(from_bits((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f);
+  const Scaled scaled = reduce_log(a);
+  const auto f = double(scaled.f);
   double p = -6.9738385343592557e-2;
   p = p * f + 1.3251164711225422e-1;
   p = p * f - 1.3462957037113936e-1;
@@ -26,7 +24,7 @@ PL_INLINE double log2_of_positive(float a) {
   p = p * f + 4.808983488031609e-1;
   p = p * f - 7.2134752032754462e-1;
   p = p * f + 1.442695040886574;
-  return p * f + double(e);
+  return p * f + double(scaled.e);
 }
 
 // 2^t for |t| <= 200 to 2^-34 of it.

@@ -100,8 +100,7 @@ PL_INLINE float atan2(float y, float x) {
 PL_INLINE float half_exp(float a) {
   a = a > 90.0f ? 90.0f : a;
   const auto [r, n] = reduce_exp(a);
-  const uint32_t half = n >> 1;
-  return exp_series(r) * from_bits((half + 127u) << 23) * from_bits((n - half + 126u) << 23);
+  return times_power_of_two(exp_series(r), n - 1u);
 }
 PL_INLINE float sinh(float x) {
   const float a = abs(x), z = a * a;

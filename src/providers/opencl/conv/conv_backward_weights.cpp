@@ -139,10 +139,9 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
     add(*kernel);
     return kernel;
   }
-  const TensorDesc flat = TensorDesc::dense(DType::f32, {candidate.outputs[0].elements()});
+  const int64_t elements = candidate.outputs[0].elements();
   auto kernel = std::make_unique<KernelInParts>(
-      device, std::vector{plan_joinable_sum(device, flat.shape, Addressing(flat), plan.parts, flat.shape[0],
-                                            op.out().dtype, Addressing(flat))});
+      device, std::vector{plan_joinable_sum(device, elements, 0, plan.parts, elements, op.out().dtype)});
   add(kernel->sums);
   add_sum_of_parts(kernel->join, op, dst, Epilogue(), problem, plan.parts);
   return kernel;

@@ -98,13 +98,9 @@ void add_held_rows(KernelList& kernel, const Op& op, const NormRows& rows) {
 
 std::unique_ptr<Kernel> prepare_layer_norm_backward(OpenclDevice& device, const Op& op, const NormRows& rows) {
   std::vector<std::optional<ComputationPlan>> ends;
-  for (int k = 0; k < (rows.centred ? 2 : 1); ++k) {  // parts[part][k][weight]
-    const TensorDesc flat = TensorDesc::dense(DType::f32, {rows.size});
-    Addressing parts(flat);
-    parts.offset = 2 * rows.rows_kept() + k * rows.size;
-    ends.push_back(
-        plan_joinable_sum(device, flat.shape, parts, rows.parts, 2 * rows.size, op.out(1).dtype, Addressing(flat)));
-  }
+  for (int k = 0; k < (rows.centred ? 2 : 1); ++k)  // parts[part][k][weight]
+    ends.push_back(plan_joinable_sum(device, rows.size, 2 * rows.rows_kept() + k * rows.size, rows.parts, 2 * rows.size,
+                                     op.out(1).dtype));
   auto kernel = std::make_unique<KernelInParts>(device, std::move(ends));
   rows.held ? add_held_rows(kernel->sums, op, rows) : add_rows(kernel->sums, op, rows);
   const int64_t lanes_x = device.capabilities().cpu ? 64 : 32, lanes_y = device.capabilities().cpu ? 1 : 8;

@@ -37,4 +37,12 @@ std::optional<ComputationPlan> plan_joinable_sum(const OpenclDevice& device, con
   return plan_joinable(device, "joinable_sum", shape, DType::f32, src, dtype, dst, false, parts, stride);
 }
 
+std::optional<ComputationPlan> plan_joinable_sum(const OpenclDevice& device, int64_t elements, int64_t first,
+                                                 int64_t parts, int64_t stride, DType dtype) {
+  const TensorDesc flat = TensorDesc::dense(DType::f32, {elements});
+  Addressing from(flat);
+  from.offset = first;
+  return plan_joinable_sum(device, flat.shape, from, parts, stride, dtype, Addressing(flat));
+}
+
 }  // namespace pl::opencl

@@ -19,6 +19,10 @@ std::optional<ComputationPlan> plan_joinable_copy(const OpenclDevice& device, co
 std::optional<ComputationPlan> plan_joinable_sum(const OpenclDevice& device, const Dims& shape, const Addressing& src,
                                                  int64_t parts, int64_t stride, DType dtype, const Addressing& dst);
 
+// The same of elements side by side, from element `first` of the workspace on.
+std::optional<ComputationPlan> plan_joinable_sum(const OpenclDevice& device, int64_t elements, int64_t first,
+                                                 int64_t parts, int64_t stride, DType dtype);
+
 // Launches that leave partial sums in the workspace, and one that adds them up, which others may do later, by
 // sums of the workspace that are planned for the last outputs.
 class KernelInParts final : public Kernel, public EndsLater {

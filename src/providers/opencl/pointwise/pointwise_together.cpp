@@ -179,7 +179,8 @@ std::string JoinableWork::text(size_t works, int64_t group, const Sharing& share
     text += concat("const ", type(), " s", j, " = m.s[k * ", scalars, " + ", j, "];\n");
   if (!flat_) {
     text += concat("int n[", row, "];\n_Pragma(\"unroll\") for (int j = 0; j < ", row, "; ++j) n[j] = m.n[k * ", row,
-                   " + j];\nint inside[", kShare, "]", sums() ? " = {0}, from[4] = {0}" : "", ";\n");
+                   " + j];\nint inside[", kShare, "]",
+                   sums() ? concat(" = {0}, from[", kShare, "] = {0}") : std::string(), ";\n");
     for (size_t k = 0; k < outputs(); ++k) text += concat("int at_y", k, "[", kShare, "];\n");
   }
   // All loads of a work-item are on their way before the first store, which may be to anywhere for all that the

@@ -86,11 +86,8 @@ void add_reduce_vectors(const Op& op, OpenclDevice& device, const std::string& f
           rows.over_groups(launch.scalar(count).scalar(cl_float(divisor)));
           return kernel;
         }
-        const TensorDesc flat = TensorDesc::dense(DType::f32, {rows.rows});
         std::vector<std::optional<ComputationPlan>> ends;
-        if (adds)
-          ends.push_back(
-              plan_joinable_sum(device, flat.shape, Addressing(flat), rows.parts, rows.rows, to, Addressing(flat)));
+        if (adds) ends.push_back(plan_joinable_sum(device, rows.rows, 0, rows.parts, rows.rows, to));
         auto kernel = std::make_unique<KernelInParts>(device, std::move(ends));
         rows.over_groups(kernel->sums.add(source, "reduce_parts").input(0).workspace().scalar(count));
         Launch& join = kernel->join.add(source, "reduce_join").workspace().output(0);
