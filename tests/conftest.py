@@ -128,7 +128,12 @@ def untuned():
 
 
 def _may_stay_unoptimised() -> bool:
-    """Whether the OpenCL devices are PoCL's, of a version that is right without optimising (tests/c/unoptimised.h)."""
+    """Whether the OpenCL devices are PoCL's, of a version that is right without optimising (tests/c/unoptimised.h).
+
+    Kernels for GPUs keep large tiles in registers, and take PoCL longer to compile if it does not optimise them.
+    """
+    if os.environ.get("PYLAYOUT_OPENCL_AS") == "gpu":
+        return False
     versions = [str(device.capabilities["platform_version"]) for device in pl.devices() if device.name != "cpu"]
     return bool(versions) and all(" PoCL " in version and " PoCL 5." not in version for version in versions)
 

@@ -169,6 +169,38 @@ def limited() -> pl.Graph:
     return h.finish(h.g.softmax(h.g.add(scores, mask), -1))
 
 
+def limited_in_a_stack() -> pl.Graph:
+    """The products are of (n * heads, length, width), the limit of (n, heads, length, keys)."""
+    h = Heads()
+    q, k, v = (h.g.reshape(x, (N * HEADS, LENGTH, WIDTH)) for x in (h.q, h.k, h.v))
+    scores = h.g.reshape(h.g.matmul(q, h.g.transpose(k, 1, 2)), (N, HEADS, LENGTH, KEYS))
+    scores = h.g.mul(h.g.tanh(h.g.div(h.g.mul(scores, number(0.3)), number(3))), number(3))
+    weights = h.g.reshape(h.g.softmax(scores, -1), (N * HEADS, LENGTH, KEYS))
+    y = h.g.permute(h.g.reshape(h.g.matmul(weights, v), (N, HEADS, LENGTH, WIDTH)), (0, 2, 1, 3))
+    h.g.output(h.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
+    return h.g
+
+
+def less_a_bias() -> pl.Graph:
+    h = Heads()
+    return h.finish(h.g.softmax(h.g.sub(h.scores(), h.g.input("bias", (1, HEADS, LENGTH, KEYS))), -1))
+
+
+def scaled_sum(factor: float, limit: bool = False) -> pl.Graph:
+    """A bias that is added before the scores are scaled, as in XLNet."""
+    h = Heads()
+    scores = h.g.tanh(h.scores()) if limit else h.scores(1)
+    scores = h.g.mul(h.g.add(scores, h.g.input("bias", (1, HEADS, LENGTH, KEYS))), number(factor))
+    return h.finish(h.g.softmax(scores, -1))
+
+
+def no_less_than(lowest: float) -> pl.Graph:
+    """Where a mask hides all keys by -infinity they count alike, if the limit leaves nothing of scores."""
+    h = Heads()
+    mask = chosen(h.g, h.g.reshape(h.padding(), (N, 1, 1, KEYS)), -math.inf)
+    return h.finish(h.g.softmax(h.g.maximum(h.g.add(h.scores(), mask), number(lowest)), -1))
+
+
 def factors_by_head() -> pl.Graph:
     h = Heads()
     scale = np.linspace(0.1, 0.5, HEADS).astype(np.float32).reshape(HEADS, 1, 1)
@@ -301,6 +333,10 @@ FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     "grouped heads": (grouped_heads, {"enable_gqa": True}, False),
     "one head of keys": (one_head_of_keys, {"enable_gqa": True}, False),
     "limited scores": (limited, {"softcap": 3.0}, True),
+    "limited scores of heads in a stack": (limited_in_a_stack, {"softcap": 3.0}, False),
+    "scores less a bias": (less_a_bias, {}, True),
+    "a factor of scores and bias": (lambda: scaled_sum(0.3), {}, True),
+    "no less than the lowest number": (lambda: no_less_than(LOWEST), {}, True),
     "factors by head": (factors_by_head, {}, False),
     "keys turned as matrices": (keys_turned_as_matrices, {"is_causal": True}, True),
     "heads joined to images": (heads_joined_to_images, {}, True),
@@ -398,6 +434,22 @@ def test_one_product_for_queries_keys_and_values(order: str, rng: np.random.Gene
     agrees(g, rng)
 
 
+def test_parts_of_heads_are_joined_where_they_lie(rng: np.random.Generator, device: str) -> None:
+    """Columns of heads that are turned, and columns that are not, as in DeepSeek."""
+    g = pl.Graph()
+    heads = g.permute(
+        g.reshape(g.input("x", (N, LENGTH, HEADS * 3 * WIDTH)), (N, LENGTH, HEADS, 3 * WIDTH)), (0, 2, 1, 3)
+    )
+    first, second = g.slice(heads, [0], [WIDTH], [3]), g.slice(heads, [2 * WIDTH], [3 * WIDTH], [3])
+    g.output(g.concat([second, first], -1), "y")
+    plan = pl.compile(g, device=device, tune="off", layout="NCHW")
+    assert "because concat wants tensors so" not in plan.explain()
+    x = rng.standard_normal((N, LENGTH, HEADS * 3 * WIDTH)).astype(np.float32)
+    parts = x.reshape(N, LENGTH, HEADS, 3, WIDTH).transpose(0, 2, 1, 3, 4)
+    expected = np.concatenate([parts[..., 2, :], parts[..., 0, :]], -1)
+    np.testing.assert_array_equal(np.asarray(plan.run(x)[0]), expected)
+
+
 def softmax_over_queries() -> pl.Graph:
     h = Heads()
     return h.finish(h.g.softmax(h.scores(), 2))
@@ -450,6 +502,9 @@ def test_near_misses(rng: np.random.Generator) -> None:
         two_limits,
         factors_by_key,
         weights_that_leave,
+        lambda: scaled_sum(-0.3),
+        lambda: scaled_sum(0.3, limit=True),
+        lambda: no_less_than(-100),
     ):
         graph = make()
         assert names(graph.simplify())[SDPA] == 0, make

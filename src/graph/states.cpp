@@ -214,11 +214,8 @@ class Lister {
     }
     if (result.states.empty())
       fail(Code::unsupported, catalog.why_nothing_runs(*result.entry, "node \"" + node.name + "\""));
-    if (op.schema->joins) {
-      if (result.device->traits().host_addressable) add_in_place_concat(node, op, result);
-    } else if (options_.strided_views) {
-      add_strided(node, op, result);
-    }
+    if (op.schema->joins && result.device->traits().host_addressable) add_in_place_concat(node, op, result);
+    if (options_.strided_views) add_strided(node, op, result);
   }
 
   // The states of the way alone that another graph took; false where it is not to be had.
@@ -229,7 +226,7 @@ class Lister {
     found.entry = context_.catalog().following(op, *options_.device, way, options_.threads);
     context_.catalog().measure(*found.entry, Tuning::off);
     add_ways(node, found.entry, {}, found);
-    if (!op.schema->joins && options_.strided_views && has_strided_views(like)) add_strided(node, op, found, way);
+    if (options_.strided_views && has_strided_views(like)) add_strided(node, op, found, way);
     found.states.erase(std::remove_if(found.states.begin(), found.states.end(),
                                       [&](const State& state) { return !is_same_choice(state, like); }),
                        found.states.end());
@@ -273,7 +270,7 @@ class Lister {
     const bool constant = graph_.is_constant(node.inputs[0]);
     const std::vector<std::vector<TensorDesc>> sources = strided_inputs(node, op);
     std::vector<TensorDesc> targets{op.out()};
-    if (op.outputs.size() == 1)
+    if (op.outputs.size() == 1 && !op.schema->joins)  // an outer concat has the parts of inner ones where they lie
       for (const TensorDesc& desc : strided_views_[size_t(node.outputs[0])])
         if (is_strided_view(desc)) targets.push_back(desc);
     Op strided = op;

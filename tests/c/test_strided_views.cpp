@@ -187,6 +187,8 @@ TEST("others") {
   // Heads of a joined product, each row of which lies beside those of other heads.
   const std::vector<Dims> heads{{2, 3, 41, 40}, {2, 3, 37, 40}};
   CHECK(check("matmul", "transpose_b=true", heads, Layout::parse("acbd"), true, false) > 0);
+  CHECK(check("concat", "dim=3", {heads[0], {2, 3, 41, 8}}, Layout::parse("acbd"), true, false) > 0);
+  CHECK(check("concat", "dim=1", {{2, 32, 5, 3}, {2, 16, 5, 3}}, Layout::parse("nChw16c"), true, false) > 0);
   // What goes by rows has no strided views.
   CHECK(check("softmax", "dim=1", {{2, 32, 5, 3}}, Layout::parse("NHWC"), true, false) == 0);
 }

@@ -20,7 +20,9 @@ struct MaskTerm {
   ValueId mask = kNoValue;
   bool inverted = false;
   double hidden = -std::numeric_limits<double>::infinity();
-  Dims scores = {};  // the shape of the scores that it is applied to
+  Dims scores = {};                                         // the shape of the scores that it is applied to
+  double factor = 1;                                        // of what is added
+  double least = -std::numeric_limits<double>::infinity();  // what is added counts as at least that
 };
 
 // Terms that do the same and say more: choices between 0 and -infinity become bool masks, conjunctions one term each,

@@ -10,6 +10,7 @@
 // between the expand and the product.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "graph/passes/attention_mask.h"
 #include "graph/passes/combined_views.h"
@@ -86,13 +87,29 @@ ValueId row_factor(Rewriter& rewriter, ValueId id, ValueId& rest) {
   return kNoValue;
 }
 
-// scale * q @ k^T, limited or not, if the value is that.
-std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
+// What a reshape that is used once shows in other dimensions before the last two; else the value itself.
+ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
+  const int view = rewriter.maker(id);
+  if (view < 0 || rewriter.uses(id) != 1 || !is_reshape(rewriter.node(size_t(view)))) return id;
+  const ValueId x = rewriter.input(rewriter.node(size_t(view)), 0);
+  const Dims &from = rewriter.shape(x), &to = rewriter.shape(id);
+  if (from.size() < 2 || to.size() < 2) return id;
+  const bool same = from[from.size() - 1] == to[to.size() - 1] && from[from.size() - 2] == to[to.size() - 2];
+  return same ? x : id;
+}
+
+// scale * q @ k^T, limited or not, if the value is that.  Views of heads between the limit and the product are noted
+// in `views`.
+std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id, std::vector<Dims>& views) {
   Scores scores;
   id = without_factor(rewriter, id, scores.scale);
   if (const int limit = sole_maker(rewriter, id, "tanh"); limit >= 0 && scores.scale > 0) {
     scores.softcap = scores.scale;
     id = without_factor(rewriter, rewriter.input(rewriter.node(size_t(limit)), 0), scores.scale);
+    for (ValueId seen = before_view_of_heads(rewriter, id); seen != id; seen = before_view_of_heads(rewriter, id)) {
+      views.push_back(rewriter.shape(seen));
+      id = without_factor(rewriter, seen, scores.scale);
+    }
   }
   for (ValueId rest = kNoValue; scores.row_factors.size() < 2;) {
     const ValueId factor = row_factor(rewriter, id, rest);
@@ -111,22 +128,44 @@ std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
   return scores;
 }
 
-// Goes back from the softmax to the first product, over sums and choices (noted in `terms`) and reshapes (their shapes
-// in `views`) that leave the last two dimensions alone.
+// What is done to a value before the softmax: it is multiplied, and limited to what leaves nothing of a score.
+struct Applied {
+  double factor = 1;
+  double least = -kInfinity;
+};
+
+// Goes back from the softmax to the first product, over sums, differences and choices (noted in `terms`), what is
+// applied to these, and reshapes (their shapes in `views`) that leave the last two dimensions alone.
 std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<MaskTerm>& terms,
-                                  std::vector<Dims>& views) {
+                                  std::vector<Dims>& views, Applied applied = Applied()) {
   views.push_back(rewriter.shape(id));
-  if (auto scores = scores_of(rewriter, id)) return scores;
+  const size_t views_here = views.size();
+  if (auto scores = scores_of(rewriter, id, views)) {
+    if (applied.factor != 1 && scores->softcap) return std::nullopt;
+    scores->scale *= applied.factor;
+    return scores;
+  }
+  views.resize(views_here);
   if (int(terms.size() + views.size()) > kMostOpsBetweenProducts) return std::nullopt;
   const Dims shape = rewriter.shape(id);
-  if (const int sum = sole_maker(rewriter, id, Operation::sum); sum >= 0) {
-    for (size_t k = 0; k < 2; ++k) {
-      const ValueId rest = rewriter.input(rewriter.node(size_t(sum)), k);
-      const ValueId mask = rewriter.input(rewriter.node(size_t(sum)), 1 - k);
+  id = without_factor(rewriter, id, applied.factor);
+  if (!(applied.factor > 0)) return std::nullopt;
+  if (const int limit = rewriter.sole_maker(id); limit >= 0 && applies_function(rewriter.node(size_t(limit)))) {
+    const auto range = range_of(function_of(rewriter.op(size_t(limit))));
+    if (!range || range->second < kInfinity || range->first * applied.factor > kAbsorbing) return std::nullopt;
+    applied.least = std::max(applied.least, range->first * applied.factor);
+    return find_scores(rewriter, rewriter.input(rewriter.node(size_t(limit)), 0), terms, views, applied);
+  }
+  const int sum = sole_maker(rewriter, id, Operation::sum),
+            difference = sole_maker(rewriter, id, Operation::difference);
+  if (sum >= 0 || difference >= 0) {
+    const Node& node = rewriter.node(size_t(std::max(sum, difference)));
+    for (size_t k = 0; k < (sum >= 0 ? 2 : 1); ++k) {
+      const ValueId rest = rewriter.input(node, k), mask = rewriter.input(node, 1 - k);
       if (rewriter.shape(rest) != shape || rewriter.is_constant(rest)) continue;
       const size_t terms_before = terms.size(), views_before = views.size();
-      terms.push_back({mask, false, -kInfinity, shape});
-      if (auto scores = find_scores(rewriter, rest, terms, views)) return scores;
+      terms.push_back({mask, false, -kInfinity, shape, sum >= 0 ? applied.factor : -applied.factor, applied.least});
+      if (auto scores = find_scores(rewriter, rest, terms, views, applied)) return scores;
       terms.resize(terms_before);
       views.resize(views_before);
     }
@@ -139,32 +178,14 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
       const ValueId rest = rewriter.input(node, k);
       const auto number = rewriter.number(rewriter.input(node, 3 - k));
       if (!number || rewriter.shape(rest) != shape) continue;
-      if (*number > kAbsorbing) continue;
-      terms.push_back({condition, k == 2, *number, shape});
-      return find_scores(rewriter, rest, terms, views);
+      if (*number * applied.factor > kAbsorbing) continue;
+      terms.push_back({condition, k == 2, std::max(*number * applied.factor, applied.least), shape});
+      return find_scores(rewriter, rest, terms, views, applied);
     }
     return std::nullopt;
   }
-  const int maker = rewriter.maker(id);
-  if (maker < 0 || rewriter.uses(id) != 1 || !is_reshape(rewriter.node(size_t(maker)))) return std::nullopt;
-  const ValueId source = rewriter.input(rewriter.node(size_t(maker)), 0);
-  const Dims& before = rewriter.shape(source);
-  const int rank = shape.size(), rank_before = before.size();
-  if (rank < 2 || rank_before < 2 || before[rank_before - 1] != shape[rank - 1] ||
-      before[rank_before - 2] != shape[rank - 2])
-    return std::nullopt;
-  return find_scores(rewriter, source, terms, views);
-}
-
-// What a reshape that is used once shows in other dimensions before the last two; else the value itself.
-ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
-  const int view = rewriter.maker(id);
-  if (view < 0 || rewriter.uses(id) != 1 || !is_reshape(rewriter.node(size_t(view)))) return id;
-  const ValueId x = rewriter.input(rewriter.node(size_t(view)), 0);
-  const Dims &from = rewriter.shape(x), &to = rewriter.shape(id);
-  if (from.size() < 2 || to.size() < 2) return id;
-  const bool same = from[from.size() - 1] == to[to.size() - 1] && from[from.size() - 2] == to[to.size() - 2];
-  return same ? x : id;
+  const ValueId source = before_view_of_heads(rewriter, id);
+  return source == id ? std::nullopt : find_scores(rewriter, source, terms, views, applied);
 }
 
 // Whether a condition holds of rows whose scores are all -infinity, in PyTorch's spelling: not any(not scores == that).
@@ -345,6 +366,14 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   for (int i = 0; i < rank - 2; ++i)
     if (k[i] != values[i] || (i == rank - 3 ? q[i] % k[i] != 0 : q[i] != k[i])) return;
   const bool grouped = rank > 2 && q[rank - 3] != k[rank - 3];
+  for (MaskTerm& term : found) {
+    const auto apply = [&](const char* op, double number) {
+      const TensorRef scalar = tensor_of(context, rewriter.desc(term.mask).dtype, {}, {number});
+      term.mask = rewriter.insert(index, op, Attributes(), {term.mask, rewriter.add_constant(op, scalar)}, "");
+    };
+    if (const double factor = std::exchange(term.factor, 1); factor != 1) apply("mul", factor);
+    if (const double least = std::exchange(term.least, -kInfinity); least > -kInfinity) apply("maximum", least);
+  }
   const MaskTerms masking = simplified_masks(rewriter, context, found);
   const std::vector<MaskTerm>& terms = masking.terms;
   // The view of most dimensions in which something is added; the scores' own if that will do.
@@ -464,7 +493,9 @@ Pass recognise_attention() {
   return {
       "recognise_attention",
       "Recognises softmax(scale * q @ k^T + mask) @ v, the factor in any place, as scaled_dot_product_attention; the "
-      "mask may be several terms, sums or choices, applied to the scores in several views of their first dimensions; "
+      "mask may be several terms, sums, differences or choices, with factors and limits around them, in several views "
+      "of "
+      "the scores' first dimensions; "
       "a triangle becomes is_causal, heads that are repeated enable_gqa, a limit softcap, dropout of the "
       "weights dropout_p.  A result changes by "
       "roundings of its dtype; a query whose mask is -infinity throughout gives zeros where it gave NaN.",

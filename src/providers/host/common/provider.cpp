@@ -12,7 +12,7 @@ std::string HostProvider::version() const { return pl_version(); }
 
 bool HostProvider::takes_strided_views(const Op& op) const {
   if (op.schema->kind == "pool") return op.in(0).dtype == DType::f32;  // other dtypes are copied first, as a whole
-  for (const char* kind : {"attention", "batch_norm", "binary", "cast", "conv", "gather_elements", "matmul",
+  for (const char* kind : {"attention", "batch_norm", "binary", "cast", "concat", "conv", "gather_elements", "matmul",
                            "pointwise", "reorder", "rotary_embedding", "unary"})
     if (op.schema->kind == kind) return true;
   return false;

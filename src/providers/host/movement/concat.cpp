@@ -1,4 +1,4 @@
-// Kind concat: each input is copied into its part of the result.
+// Kind concat: each input is copied into its part of the result.  Inputs may be strided views.
 #include "providers/host/common/host.h"
 #include "providers/host/reorder/copy.h"
 
@@ -19,7 +19,7 @@ void list_concat(const Op& op, CandidateList& out) {
   const int dim = int(op.attributes[attr::dim]);
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     std::vector<TensorDesc> inputs;
-    for (const TensorDesc& tensor : op.inputs) inputs.push_back(tensor.with_layout(layout));
+    for (const TensorDesc& tensor : op.inputs) inputs.push_back(any_strided_view_as(tensor, layout));
     const TensorDesc y = op.out().with_layout(layout);
     add_candidate(out, "concat", Quality::fast, inputs, {y}, [=] {
       ConcatBody body{{}, PaddingZeroer(y)};
