@@ -125,10 +125,8 @@ void list_concat(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (device.capabilities().cpu) list_rows(op, device, true, out);
   list_rows(op, device, false, out);
   add_per_layout(op, "concat_copy", out, [&](Candidate& candidate) {
-    for (size_t i = 0; i < candidate.inputs.size(); ++i) {
-      const TensorDesc& input = op.in(int(i));
-      candidate.inputs[i] = input.is_dense() ? input.with_layout(candidate.outputs[0].layout) : input;
-    }
+    for (size_t i = 0; i < candidate.inputs.size(); ++i)
+      candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);
     candidate.efficiency = 0.4;
     candidate.prepare = [&device, op, candidate] { return prepare_concat(device, op, candidate); };
     return true;
