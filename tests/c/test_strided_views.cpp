@@ -187,6 +187,10 @@ TEST("others") {
   // Heads of a joined product, each row of which lies beside those of other heads.
   const std::vector<Dims> heads{{2, 3, 41, 40}, {2, 3, 37, 40}};
   CHECK(check("matmul", "transpose_b=true", heads, Layout::parse("acbd"), true, false) > 0);
+  // A kernel that goes by rows reads them in any layout, whatever it writes.
+  CHECK(check("rotary_embedding", "", {{2, 3, 41, 40}, {41, 40}, {41, 40}}, Layout::parse("acbd"), true, false) > 0);
+  CHECK(check("scaled_dot_product_attention", "", {heads[0], heads[1], heads[1]}, Layout::parse("acbd"), true, false) >
+        0);
   CHECK(check("concat", "dim=3", {heads[0], {2, 3, 41, 8}}, Layout::parse("acbd"), true, false) > 0);
   CHECK(check("concat", "dim=1", {{2, 32, 5, 3}, {2, 16, 5, 3}}, Layout::parse("nChw16c"), true, false) > 0);
   // What goes by rows has no strided views.

@@ -274,7 +274,7 @@ AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs
 void list_attention(const Op& op, CandidateList& out) {
   for (const auto& [from, to] : attention_layouts(op.in(0).shape)) {
     std::vector<TensorDesc> inputs;
-    for (int i = 0; i < 3; ++i) inputs.push_back(strided_view_as(op.in(i), from));
+    for (int i = 0; i < 3; ++i) inputs.push_back(any_rows_as(op.in(i), from));
     for (int i = 3; i < int(op.inputs.size()); ++i) inputs.push_back(dense_plain(op.in(i)));
     const TensorDesc y = op.out().with_layout(to);
     if (op.has_empty_tensor()) {

@@ -98,11 +98,11 @@ RotaryBody rotary_body(const std::vector<TensorDesc>& inputs, const TensorDesc& 
 
 // Layouts whose columns lie side by side.
 void list_rotary_embedding(const Op& op, CandidateList& out) {
-  for (const Layout& layout : head_layouts(op.in(0).shape)) {
-    const std::vector<TensorDesc> inputs{strided_view_as(op.in(0), layout), dense_plain(op.in(1)),
-                                         dense_plain(op.in(2))};
-    const TensorDesc y = op.out().with_layout(layout);
-    const bool interleaved = op.attributes[attr::interleaved];
+  const bool interleaved = op.attributes[attr::interleaved];
+  for (const auto& [from, to] : attention_layouts(op.in(0).shape)) {
+    const std::vector<TensorDesc> inputs{any_rows_as(op.in(0), from), dense_plain(op.in(1)), dense_plain(op.in(2))};
+    if (inputs[0] == op.in(0) && !op.in(0).is_dense() && from != to) continue;  // with each `to` once
+    const TensorDesc y = op.out().with_layout(to);
     add_candidate(out, "rotary_rows", Quality::fast, inputs, {y}, [=] { return rotary_body(inputs, y, interleaved); });
   }
 }

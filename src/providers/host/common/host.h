@@ -83,6 +83,11 @@ inline TensorDesc strided_view_as(const TensorDesc& desc, const Layout& layout) 
 inline TensorDesc any_strided_view_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && !desc.is_dense() ? desc : dense_as(desc, layout);
 }
+// The same, if the last dimension lies side by side: for kernels that go by rows.
+inline TensorDesc any_rows_as(const TensorDesc& desc, const Layout& layout) {
+  const bool rows = desc.present && !desc.is_dense() && !desc.layout.is_blocked() && desc.strides[desc.rank() - 1] == 1;
+  return rows ? desc : strided_view_as(desc, layout);
+}
 inline TensorDesc dense_plain(const TensorDesc& desc) {
   return desc.present ? desc.with_layout(Layout::plain(desc.rank())) : desc;
 }
