@@ -25,7 +25,7 @@ edit.
 `.ci/run` builds everything, makes the site of `docs/` and runs `make test` each time. Of the parts below it runs those
 that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns: {days} days
 are a round. A part is left out where programs that it takes are not installed. So that an answer comes in about
-20 minutes, parts that would begin later than after 13 (`CI_MINUTES`) are left out, and named; each day begins with
+20 minutes, parts that would begin later than after 12 (`CI_MINUTES`) are left out, and named; each day begins with
 another part of those that are due.
 `CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named, however long they take.
 """

@@ -1,6 +1,8 @@
 // rotary_embedding: pieces of columns where rows allow it, else an element a work-item (kernels/attention/rotary_*.cl).
 #include <algorithm>
+#include <functional>
 
+#include "providers/head_layouts.h"
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/addressing/rows.h"
 #include "providers/opencl/attention/heads.h"
@@ -96,16 +98,29 @@ std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const
   return kernel;
 }
 
-// Of a candidate of one layout: x in it, also as a strided view; tables plain.
-void place_inputs(const Op& op, Candidate& candidate) {
-  candidate.inputs[0] = as_it_lies(op.in(0), candidate.inputs[0].layout);
-  for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+// Adds a candidate for each order of heads and words that x may lie in, also as a strided view, with each that the
+// result may lie in, and for every other layout of both; tables are plain.  finish: whether the kernel takes it.
+void add_rotary(const Op& op, const std::string& implementation, CandidateList& out,
+                const std::function<bool(Candidate&)>& finish) {
+  const TensorDesc& x = op.in(0);
+  std::vector<AttentionLayouts> pairs = attention_layouts(x.shape);
+  const size_t heads = pairs.size();
+  for (const Layout& layout : layouts_to_try(op, x))
+    if (std::none_of(pairs.begin(), pairs.begin() + ptrdiff_t(heads),
+                     [&](const AttentionLayouts& pair) { return pair.from == layout && pair.to == layout; }))
+      pairs.push_back({layout, layout});
+  for (const auto& [from, to] : pairs) {
+    Candidate candidate = make_candidate(op, implementation);
+    candidate.inputs[0] = as_it_lies(x, from);
+    for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+    candidate.outputs[0] = op.out().with_layout(to);
+    if (finish(candidate)) out.add(std::move(candidate));
+  }
 }
 
 void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.out().elements() == 0) return;
-  add_per_layout(op, "rotary_pieces", out, [&](Candidate& candidate) {
-    place_inputs(op, candidate);
+  add_rotary(op, "rotary_pieces", out, [&](Candidate& candidate) {
     PieceRows rows;
     if (!piece_rows_of(op, candidate, rows)) return false;
     candidate.efficiency = 0.8;
@@ -116,8 +131,7 @@ void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_rotary(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_pieces(op, device, out);
-  add_per_layout(op, "rotary_rows", out, [&](Candidate& candidate) {
-    place_inputs(op, candidate);
+  add_rotary(op, "rotary_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.3;
     candidate.prepare = [&device, op, candidate] { return prepare_rotary_embedding(device, op, candidate); };
     return true;
