@@ -450,6 +450,22 @@ def test_parts_of_heads_are_joined_where_they_lie(rng: np.random.Generator) -> N
     np.testing.assert_array_equal(np.asarray(plan.run(x)[0]), expected)
 
 
+def test_normalised_heads_are_turned_where_they_lie(rng: np.random.Generator, device: str) -> None:
+    """Queries that a norm gives lie as the linear layer's: no view of a larger tensor, but heads are behind words."""
+    g = pl.Graph()
+    rows = g.reshape(g.input("x", (N, LENGTH, HEADS * WIDTH)), (N, LENGTH, HEADS, WIDTH))
+    x = g.permute(g.rms_norm(rows, (WIDTH,), np.ones(WIDTH, np.float32)), (0, 2, 1, 3))
+    cosines, sines = tables(WIDTH)
+    halves = [g.neg(g.slice(x, [WIDTH // 2], [WIDTH], [3])), g.slice(x, [0], [WIDTH // 2], [3])]
+    y = g.add(g.mul(x, cosines), g.mul(g.concat(halves, -1), sines))
+    g.output(g.reshape(g.permute(y, (0, 2, 1, 3)), (N, LENGTH, HEADS * WIDTH)), "y")
+    plan = pl.compile(g, device=device, tune="off")
+    assert names(g.simplify())["rotary_embedding"] == 1 and "reorder of" not in plan.explain()
+    given = rng.standard_normal((N, LENGTH, HEADS * WIDTH)).astype(np.float32)
+    spelled = pl.compile(g, device="cpu", tune="off", without=list(g.simplify().rewrites))
+    np.testing.assert_allclose(np.asarray(plan.run(given)[0]), np.asarray(spelled.run(given)[0]), rtol=1e-5, atol=1e-6)
+
+
 def softmax_over_queries() -> pl.Graph:
     h = Heads()
     return h.finish(h.g.softmax(h.scores(), 2))
