@@ -171,8 +171,8 @@ def without_random_numbers(torch: Any, module: Any) -> Any:
     return module
 
 
-def trainable(torch: Any, module: Any, images: Any, optimizer: str, math: str = "fp32") -> Any:
-    """The network's step as a graph."""
+def with_loss(torch: Any, module: Any, images: Any) -> tuple[Any, Any]:
+    """The network with its loss as a graph that can be trained, and the loss, its output of that name."""
     from pylayout import onnx
 
     with tempfile.TemporaryDirectory() as folder:
@@ -185,6 +185,12 @@ def trainable(torch: Any, module: Any, images: Any, optimizer: str, math: str = 
     (scores,) = graph.outputs.values()
     loss = graph.cross_entropy(scores, graph.input("target", (images.shape[0],), dtype="s64"))
     graph.output(loss, "loss")
+    return graph, loss
+
+
+def trainable(torch: Any, module: Any, images: Any, optimizer: str, math: str = "fp32") -> Any:
+    """The network's step as a graph."""
+    graph, loss = with_loss(torch, module, images)
     scale = pl.training.LossScale() if math == "fp16" else None
     if optimizer == "sgd":
         pl.training.sgd(graph, loss, lr=RATE, momentum=MOMENTUM, loss_scale=scale)

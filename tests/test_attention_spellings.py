@@ -42,8 +42,20 @@ class Heads:
     def scores(self, scale: float = 1 / math.sqrt(WIDTH)) -> Value:
         return self.g.mul(self.g.matmul(self.q, self.g.transpose(self.k, 2, 3)), number(scale))
 
+    def stack(self) -> tuple[Value, ...]:
+        """Queries, keys and values as (n * heads, length, width)."""
+        return tuple(self.g.reshape(x, (N * HEADS, LENGTH, WIDTH)) for x in (self.q, self.k, self.v))
+
+    def finish_stack(self, weights: Value, v: Value) -> pl.Graph:
+        """The product of weights of (n, heads, length, keys) as one of a stack, with its values."""
+        y = self.g.matmul(self.g.reshape(weights, (N * HEADS, LENGTH, KEYS)), v)
+        return self.joined(self.g.reshape(y, (N, HEADS, LENGTH, WIDTH)))
+
     def finish(self, weights: Value) -> pl.Graph:
-        y = self.g.permute(self.g.matmul(weights, self.v), (0, 2, 1, 3))
+        return self.joined(self.g.matmul(weights, self.v))
+
+    def joined(self, y: Value) -> pl.Graph:
+        y = self.g.permute(y, (0, 2, 1, 3))
         self.g.output(self.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
         return self.g
 
@@ -166,13 +178,10 @@ def limited() -> pl.Graph:
 def limited_in_a_stack() -> pl.Graph:
     """The products are of (n * heads, length, width), the limit of (n, heads, length, keys)."""
     h = Heads()
-    q, k, v = (h.g.reshape(x, (N * HEADS, LENGTH, WIDTH)) for x in (h.q, h.k, h.v))
+    q, k, v = h.stack()
     scores = h.g.reshape(h.g.matmul(q, h.g.transpose(k, 1, 2)), (N, HEADS, LENGTH, KEYS))
     scores = h.g.mul(h.g.tanh(h.g.div(h.g.mul(scores, number(0.3)), number(3))), number(3))
-    weights = h.g.reshape(h.g.softmax(scores, -1), (N * HEADS, LENGTH, KEYS))
-    y = h.g.permute(h.g.reshape(h.g.matmul(weights, v), (N, HEADS, LENGTH, WIDTH)), (0, 2, 1, 3))
-    h.g.output(h.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
-    return h.g
+    return h.finish_stack(h.g.softmax(scores, -1), v)
 
 
 def less_a_bias() -> pl.Graph:
@@ -227,16 +236,12 @@ def of_channels() -> pl.Graph:
 def heads_joined_to_images() -> pl.Graph:
     """Products of (n * heads, l, e), masks and softmax of (n, heads, l, s)."""
     h = Heads()
-    joined, apart = (N * HEADS, LENGTH, WIDTH), (N, HEADS, LENGTH, KEYS)
-    q, k, v = (h.g.reshape(x, joined) for x in (h.q, h.k, h.v))
+    apart = (N, HEADS, LENGTH, KEYS)
+    q, k, v = h.stack()
     bias = h.g.input("bias", (N * HEADS, 1, KEYS))
     scores = h.g.add(h.g.mul(h.g.matmul(q, h.g.transpose(k, 1, 2)), number(0.3)), bias)
     mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
-    weights = h.g.softmax(h.g.where(mask, h.g.reshape(scores, apart), number(LOWEST)), -1)
-    y = h.g.matmul(h.g.reshape(weights, (N * HEADS, LENGTH, KEYS)), v)
-    y = h.g.permute(h.g.reshape(y, (N, HEADS, LENGTH, WIDTH)), (0, 2, 1, 3))
-    h.g.output(h.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
-    return h.g
+    return h.finish_stack(h.g.softmax(h.g.where(mask, h.g.reshape(scores, apart), number(LOWEST)), -1), v)
 
 
 def scores_of_joined_heads(masked: bool, one_query: bool = False) -> pl.Graph:
@@ -289,18 +294,14 @@ def dropped_and_turned(first: bool) -> pl.Graph:
 def stacked_heads(bias: bool, drops: bool = False) -> pl.Graph:
     """Products of (n * heads, length, width), with a bias by text and head, as in BLOOM and MPT."""
     h = Heads()
-    q, k, v = (h.g.reshape(x, (N * HEADS, LENGTH, WIDTH)) for x in (h.q, h.k, h.v))
+    q, k, v = h.stack()
     scores = h.g.mul(h.g.matmul(q, h.g.transpose(k, 1, 2)), number(0.3))
     if bias:
         scores = h.g.add(np.linspace(-1, 1, N * HEADS * KEYS, dtype=np.float32).reshape(-1, 1, KEYS), scores)
     scores = h.g.reshape(scores, (N, HEADS, LENGTH, KEYS))
     mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
     weights = h.g.softmax(h.g.where(mask, scores, number(LOWEST)), -1)
-    weights = h.g.random_dropout(weights, SEED, 0.3) if drops else weights
-    y = h.g.matmul(h.g.reshape(weights, (N * HEADS, LENGTH, KEYS)), v)
-    y = h.g.permute(h.g.reshape(y, (N, HEADS, LENGTH, WIDTH)), (0, 2, 1, 3))
-    h.g.output(h.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
-    return h.g
+    return h.finish_stack(h.g.random_dropout(weights, SEED, 0.3) if drops else weights, v)
 
 
 FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {

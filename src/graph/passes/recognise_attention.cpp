@@ -87,15 +87,18 @@ ValueId row_factor(Rewriter& rewriter, ValueId id, ValueId& rest) {
   return kNoValue;
 }
 
+// Whether a reshape from one to the other leaves the last two dimensions alone.
+bool same_rows(const Dims& a, const Dims& b) {
+  if (a.size() < 2 || b.size() < 2 || a.product() != b.product()) return false;
+  return a[a.size() - 1] == b[b.size() - 1] && a[a.size() - 2] == b[b.size() - 2];
+}
+
 // What a reshape that is used once shows in other dimensions before the last two; else the value itself.
 ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
-  const int view = rewriter.maker(id);
-  if (view < 0 || rewriter.uses(id) != 1 || !is_reshape(rewriter.node(size_t(view)))) return id;
+  const int view = sole_maker(rewriter, id, is_reshape);
+  if (view < 0) return id;
   const ValueId x = rewriter.input(rewriter.node(size_t(view)), 0);
-  const Dims &from = rewriter.shape(x), &to = rewriter.shape(id);
-  if (from.size() < 2 || to.size() < 2) return id;
-  const bool same = from[from.size() - 1] == to[to.size() - 1] && from[from.size() - 2] == to[to.size() - 2];
-  return same ? x : id;
+  return same_rows(rewriter.shape(x), rewriter.shape(id)) ? x : id;
 }
 
 // scale * q @ k^T, limited or not, if the value is that.  Views of heads between the limit and the product are noted
@@ -298,12 +301,6 @@ std::optional<SharedHeads> shared_heads(Rewriter& rewriter, ValueId id) {
   return found;
 }
 
-// Whether a reshape from one to the other leaves the last two dimensions alone.
-bool same_rows(const Dims& a, const Dims& b) {
-  if (a.size() < 2 || b.size() < 2 || a.product() != b.product()) return false;
-  return a[a.size() - 1] == b[b.size() - 1] && a[a.size() - 2] == b[b.size() - 2];
-}
-
 // The last two dimensions of `shape` behind the others of `view`.
 Dims viewed_as(const Dims& view, const Dims& shape) {
   if (shape.size() < 2) return shape;
@@ -494,11 +491,9 @@ Pass recognise_attention() {
       "recognise_attention",
       "Recognises softmax(scale * q @ k^T + mask) @ v, the factor in any place, as scaled_dot_product_attention; the "
       "mask may be several terms, sums, differences or choices, with factors and limits around them, in several views "
-      "of "
-      "the scores' first dimensions; "
-      "a triangle becomes is_causal, heads that are repeated enable_gqa, a limit softcap, dropout of the "
-      "weights dropout_p.  A result changes by "
-      "roundings of its dtype; a query whose mask is -infinity throughout gives zeros where it gave NaN.",
+      "of the scores' first dimensions; a triangle becomes is_causal, heads that are repeated enable_gqa, a limit "
+      "softcap, dropout of the weights dropout_p.  A result changes by roundings of its dtype; a query whose mask is "
+      "-infinity throughout gives zeros where it gave NaN.",
       run_recognise_attention};
 }
 

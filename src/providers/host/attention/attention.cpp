@@ -275,6 +275,8 @@ void list_attention(const Op& op, CandidateList& out) {
   for (const auto& [from, to] : attention_layouts(op.in(0).shape)) {
     std::vector<TensorDesc> inputs;
     for (int i = 0; i < 3; ++i) inputs.push_back(any_rows_as(op.in(i), from));
+    const auto stays = [&](int i) { return !op.in(i).is_dense() && inputs[size_t(i)] == op.in(i); };
+    if (from != to && stays(0) && stays(1) && stays(2)) continue;  // with each `to` once
     for (int i = 3; i < int(op.inputs.size()); ++i) inputs.push_back(dense_plain(op.in(i)));
     const TensorDesc y = op.out().with_layout(to);
     if (op.has_empty_tensor()) {

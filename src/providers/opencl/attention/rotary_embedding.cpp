@@ -103,12 +103,10 @@ std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const
 void add_rotary(const Op& op, const std::string& implementation, CandidateList& out,
                 const std::function<bool(Candidate&)>& finish) {
   const TensorDesc& x = op.in(0);
+  const std::vector<Layout> heads = head_layouts(x.shape);
   std::vector<AttentionLayouts> pairs = attention_layouts(x.shape);
-  const size_t heads = pairs.size();
   for (const Layout& layout : layouts_to_try(op, x))
-    if (std::none_of(pairs.begin(), pairs.begin() + ptrdiff_t(heads),
-                     [&](const AttentionLayouts& pair) { return pair.from == layout && pair.to == layout; }))
-      pairs.push_back({layout, layout});
+    if (std::find(heads.begin(), heads.end(), layout) == heads.end()) pairs.push_back({layout, layout});
   for (const auto& [from, to] : pairs) {
     Candidate candidate = make_candidate(op, implementation);
     candidate.inputs[0] = as_it_lies(x, from);
