@@ -363,6 +363,36 @@ def test_attention_of_channels(rng: np.random.Generator) -> None:
     agrees(graph, rng)
 
 
+def test_channels_stay_columns(untuned: None) -> None:
+    """Pixels of a linear layer are normalised, scaled and read where they lie."""
+    plan = pl.compile(of_channels(), device="cpu", tune="off")
+    assert "reorder of" not in plan.explain()
+    ways = {choice["op"]: choice for choice in plan.summary()["choices"] if choice["kind"] == "op"}
+    assert ways[SDPA]["implementation"] == "attention_columns", ways[SDPA]
+
+
+@pytest.mark.parametrize("number_of_padding", [LOWEST, -math.inf])
+@pytest.mark.parametrize("number_of_later", [LOWEST, -math.inf])
+@pytest.mark.parametrize("first", ["padding", "later", "bias"])
+def test_scores_that_are_replaced_twice(
+    first: str, number_of_later: float, number_of_padding: float, rng: np.random.Generator
+) -> None:
+    """A query whose keys are all replaced by one number counts them alike, however often that was done."""
+    h = Heads()
+    padded, later = h.g.reshape(h.padding(), (N, 1, 1, KEYS)), ~TRIANGLE.reshape(1, 1, LENGTH, KEYS)
+    scores = h.scores()
+    steps = {
+        "padding": lambda scores: h.g.where(padded, number(number_of_padding), scores),
+        "later": lambda scores: h.g.where(later, number(number_of_later), scores),
+        "bias": lambda scores: h.g.add(scores, np.linspace(-1, 1, KEYS, dtype=np.float32)),
+    }
+    for step in (first, *(each for each in steps if each != first)):
+        scores = steps[step](scores)
+    graph = h.finish(h.g.softmax(scores, -1))
+    assert names(graph.simplify())[SDPA] == 1
+    agrees(graph, rng)
+
+
 def test_heads_are_strides(untuned: None) -> None:
     """Queries, keys, values and the result stay where the linear layers have them: in NHCW nothing is moved.
 
@@ -417,6 +447,26 @@ def test_parts_of_heads_are_joined_where_they_lie(rng: np.random.Generator) -> N
     parts = x.reshape(N, LENGTH, HEADS, 3, WIDTH).transpose(0, 2, 1, 3, 4)
     expected = np.concatenate([parts[..., 2, :], parts[..., 0, :]], -1)
     np.testing.assert_array_equal(np.asarray(plan.run(x)[0]), expected)
+
+
+def beside_sinks(shifted: bool = True, first: int = 0, columns: int = 1, by_row: bool = True) -> pl.Graph:
+    """GPT-OSS's: a score more for each head, whose weight no value has."""
+    h = Heads()
+    sinks = h.g.constant(np.linspace(-1, 2, HEADS * columns, dtype=np.float32).reshape(1, HEADS, 1, columns), "sinks")
+    sinks = h.g.expand(sinks, (N, HEADS, LENGTH, columns))
+    mask = chosen(h.g, h.g.reshape(h.padding(), (N, 1, 1, KEYS)), LOWEST)
+    scores = h.g.concat([h.g.add(h.scores(), mask), sinks], -1)
+    if shifted:
+        scores = h.g.sub(scores, h.g.amax(scores, [-1 if by_row else -2], True))
+    return h.finish(h.g.slice(h.g.softmax(scores, -1), [first], [first + KEYS], [3]))
+
+
+@pytest.mark.parametrize("shifted", [True, False])
+def test_attention_with_sinks(shifted: bool, rng: np.random.Generator) -> None:
+    graph = beside_sinks(shifted)
+    found = names(graph.simplify())
+    assert found[SDPA] == 1 and not {"softmax", "matmul", "concat", "slice", "amax"} & set(found)
+    agrees(graph, rng)
 
 
 def softmax_over_queries() -> pl.Graph:
@@ -474,6 +524,9 @@ def test_near_misses(rng: np.random.Generator) -> None:
         lambda: scaled_sum(-0.3),
         lambda: scaled_sum(0.3, limit=True),
         lambda: no_less_than(-100),
+        lambda: beside_sinks(first=1),
+        lambda: beside_sinks(columns=2),
+        lambda: beside_sinks(by_row=False),
     ):
         graph = make()
         assert names(graph.simplify())[SDPA] == 0, make

@@ -3,7 +3,8 @@
 //   dst[h, i, c] = sum over j of p[j] * v[h, j, c] / sum over j of p[j],   p[j] = exp(s[j] - max over j of s[j]),
 //   s[j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
 //
-// With dropout (attention/dropout.clh) p[j] in the first sum is multiplied by its factor.
+// With dropout (attention/dropout.clh) p[j] in the first sum is multiplied by its factor.  SINKS, (..., l, 1) as rows,
+// are scores of the second sum and of the maximum alone.
 //
 // Tensors: Q, K, V and DST of MATRIX_DTYPE as rows (common/rows.clh: eight dimensions, index 6 counts queries or keys,
 // 7 their columns, which lie side by side; those before name the head), any strides: rows of heads that lie between
@@ -235,7 +236,11 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #ifdef MASK_DTYPE
                    TENSOR_IN(MASK, mask),
 #endif
-                   DROPOUT_INPUT TENSOR_OUT(DST, dst), const float scale) {
+                   DROPOUT_INPUT
+#ifdef SINKS_DTYPE
+                   TENSOR_IN(SINKS, sinks),
+#endif
+                   TENSOR_OUT(DST, dst), const float scale) {
     __local uint4 tiles[LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0);
     const idx_t queries = DST_DIM(6), keys = K_DIM(6), tiles_m = (queries + TILE_M - 1) / TILE_M;
@@ -321,7 +326,15 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     ALL_ROWS(i, h) {
         const idx_t query = first + MMA_ROW(i, 2 * h);
         if (query >= queries) continue;
+#ifdef SINKS_DTYPE
+        const float sink =
+            LOAD(SINKS, sinks, SINKS_OFFSET(i0, i1, i2, i3, i4, i5, query, 0)) * 1.44269504088896341f;  // log2(e)
+        const float now = fmax(top[i][h], sink), base = now == -INFINITY ? 0.0f : now;
+        const float less = pl_power_of_2(top[i][h] - base), all = fma(total[i][h], less, pl_power_of_2(sink - base)),
+                    part = all == 0.0f ? 0.0f : less / all;
+#else
         const float all = total[i][h], part = all == 0.0f ? 0.0f : 1.0f / all;
+#endif
         const idx_t row = dst_at + query * DST_STRIDE(6);
         ulong wrong = 0;  // bit 2 n + e: column n * 8 + MMA_SUM_COLUMN(e)
         _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {

@@ -3,7 +3,8 @@
 //   dst[h, i, c] = sum over j of p[j] * v[h, j, c] / sum over j of p[j],   p[j] = exp(s[j] - max over j of s[j]),
 //   s[j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
 //
-// With dropout (attention/dropout.clh) p[j] in the first sum is multiplied by its factor.
+// With dropout (attention/dropout.clh) p[j] in the first sum is multiplied by its factor.  SINKS, (..., l, 1) as rows,
+// are scores of the second sum and of the maximum alone.
 //
 // With GROUP, k and v have one head for GROUP of q: h there is h / GROUP.  With SOFTCAP, the scaled product x is
 // SOFTCAP * tanh(x / SOFTCAP) before the mask.
@@ -42,7 +43,11 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #ifdef MASK_DTYPE
                              TENSOR_IN(MASK, mask),
 #endif
-                             DROPOUT_INPUT TENSOR_OUT(DST, dst), const float scale, const idx_t rows) {
+                             DROPOUT_INPUT
+#ifdef SINKS_DTYPE
+                             TENSOR_IN(SINKS, sinks),
+#endif
+                             TENSOR_OUT(DST, dst), const float scale, const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
     if (row >= rows) return;
     ROW_DECLARE(i)
@@ -107,6 +112,14 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         }
         i[5] = head;
         i[6] = query;
+#ifdef SINKS_DTYPE
+        i[7] = 0;
+        const float sink = inside ? LOAD(SINKS, sinks, ROW_AT(SINKS, i)) : -INFINITY;
+        const float now = fmax(largest, sink), base = now == -INFINITY ? 0.0f : now;
+        const float correction = exp(largest - base);
+        for (int c = 0; c < VALUES; ++c) sums[c] *= correction;
+        total = total * correction + exp(sink - base);
+#endif
         for (int c = 0; c < VALUES; ++c) {
             if (first + c >= padded) break;
             i[7] = first + c;

@@ -6,6 +6,7 @@ these ops where plans refuse them.
 
 from __future__ import annotations
 
+import functools
 import math
 import types
 from collections.abc import Sequence
@@ -130,30 +131,45 @@ def _lowered(*given: Any) -> tuple[Any, ...]:
     return tuple(each.to(dtype) if each is not None and each.dtype in _FLOATS else each for each in given)
 
 
-Hidden = Sequence[tuple[Tensor, float, bool]]  # a mask, a score, and whether it is that where the mask does not hold
+# From the softmax back to the product: what is added to the scores (number None), or a mask and the number that is the
+# score where the mask does not hold (True) or where it does (False).
+Masks = Sequence[tuple[Tensor, float | None, bool]]
 
 
-def _one_mask(added: Sequence[Tensor], hidden: Hidden, dtype: torch.dtype) -> Tensor | None:
-    if not added and [number for _, number, _ in hidden] == [-math.inf]:
-        return hidden[0][0] if hidden[0][2] else hidden[0][0].logical_not()
-    terms = [*added]
-    for mask, number, shows in hidden:
-        terms.append(torch.where(mask, 0.0, number) if shows else torch.where(mask, number, 0.0))
-    return sum(terms[1:], terms[0]).to(dtype) if terms else None
+def _one_mask(masks: Masks, dtype: torch.dtype) -> Tensor | None:
+    hides = [mask if shows else mask.logical_not() for mask, number, shows in masks if number == -math.inf]
+    if hides and len(hides) == len(masks):
+        return functools.reduce(torch.logical_and, hides)
+    made: Tensor | None = None
+    for mask, number, shows in reversed(masks):
+        if number is None:
+            made = mask if made is None else made + mask
+        else:
+            rest = 0.0 if made is None else made
+            made = torch.where(mask, rest, number) if shows else torch.where(mask, number, rest)
+    return None if made is None else made.to(dtype)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, added: Sequence[Tensor], hidden: Hidden, p: float, scale: float) -> Tensor:
+def _seen(q: Tensor, masks: Masks) -> Tensor:
+    """Queries; zeros for those whose scores are all numbers of masks, no product, so that no gradient is of them."""
+    if all(number in (None, -math.inf) for _, number, _ in masks):
+        return q
+    shown = [mask if shows else mask.logical_not() for mask, number, shows in masks if number is not None]
+    return torch.where(functools.reduce(torch.logical_and, shown).any(-1, keepdim=True), q, 0.0)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, masks: Masks, p: float, scale: float) -> Tensor:
     """What is traced in the place of attention that a model spells (spelled_attention.py).
 
-    Of q (..., l, e), k (..., s, e) and v (..., s, ev), of which k and v may have one head; added: to the scores.
+    Of q (..., l, e), k (..., s, e) and v (..., s, ev), of which k and v may have one head.
     """
     rank, elements = q.ndim, math.prod((*q.shape[:-1], k.shape[-2]))
     drops = p > 0 and not is_drawn_by_pytorch(elements, q.device)
-    fits = rank in (3, 4) or (rank > 4 and not added and not hidden)
+    fits = rank in (3, 4) or (rank > 4 and not masks)
     fits = fits and torch._C._functorch.peek_interpreter_stack() is None  # transforms know no op of torch.library
     if fits and p < 1 and (drops or p == 0) and q.device.type in ("cpu", "ocl"):
-        low = _lowered(q, k, v)
-        mask = _one_mask(added, hidden, low[0].dtype)
+        low = _lowered(_seen(q, masks), k, v)
+        mask = _one_mask(masks, low[0].dtype)
         if rank == 3:
             mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
         stacks = [each[:, None] if rank == 3 else each.flatten(0, rank - 4) for each in low]
@@ -162,10 +178,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, added: Sequence[Tensor], hidden: Hid
             made: Tensor = own.attention(*stacks, mask, seed, p, False, scale)
             return made[:, 0] if rank == 3 else made.reshape(*q.shape[:-1], v.shape[-1]) if rank > 4 else made
     scores = q @ k.mT * scale
-    for mask, number, shows in hidden:
-        scores = scores.masked_fill(mask.logical_not() if shows else mask, number)
-    for mask in added:
-        scores = scores + mask
+    for mask, number, shows in reversed(masks):
+        hides = mask.logical_not() if shows and number is not None else mask
+        scores = scores + mask if number is None else scores.masked_fill(hides, number)
     return torch.nn.functional.dropout(scores.softmax(-1), p) @ v
 
 

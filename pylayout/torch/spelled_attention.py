@@ -27,6 +27,7 @@ _DIVISORS = (operator.truediv, operator.itruediv, torch.div, torch.true_divide, 
 _SOFTMAX = (functional.softmax, torch.softmax, "softmax")
 _FILLED = (torch.masked_fill, "masked_fill", "masked_fill_")
 _CHOSEN = (torch.where, "where")
+_COPIES = (torch.clone, "clone", "detach")
 _CASTS = ("to", "type", "type_as", "float", "half", "bfloat16")
 _ABSORBING = -1e8  # of a score of f32 that is added to a lower number nothing is left
 
@@ -43,9 +44,7 @@ class _Found:
     k: Operand | None = None
     scale: float = 1.0
     p: float = 0.0
-    added: list[Any] = field(default_factory=list)
-    # Where a mask holds or, with True, where it does not, that number is the score.
-    hidden: list[tuple[Any, float | None, bool]] = field(default_factory=list)
+    masks: list[Any] = field(default_factory=list)  # as of attend(), from the softmax back to the product
     chain: list[Node] = field(default_factory=list)  # what is no longer computed
 
 
@@ -116,8 +115,8 @@ def _is_absorbing(number: float | None) -> bool:
 
 
 def _before(found: _Found, node: Any) -> Any:
-    """The node, if nothing else reads it, noted as one that goes."""
-    if not isinstance(node, Node) or len(node.users) != 1:
+    """The node, if nothing else reads it but copies that nobody reads, noted as one that goes."""
+    if not isinstance(node, Node) or sum(bool(user.users) or not _is(user, _COPIES) for user in node.users) != 1:
         return None
     found.chain.append(node)
     return node
@@ -150,17 +149,17 @@ def _scores(found: _Found, node: Any) -> bool:
             number = _number(node.args[2])
             if found.scale != 1 or _value(mask) is None or _shape(scores) != shape or not _is_absorbing(number):
                 return False
-            found.hidden.append((mask, number, True))
+            found.masks.append((mask, number, True))
         elif _is(node, _SUMS) and len(node.args) == 2 and not node.kwargs:
             scores, mask = node.args if _shape(node.args[0]) == shape else reversed(node.args)
             if found.scale != 1 or _value(mask) is None or _shape(scores) != shape:
                 return False
-            found.added.append(mask)
+            found.masks.append((mask, None, True))
         elif _is(node, _FILLED):
             scores, mask, number = node.args[0], _argument(node, 1, "mask"), _number(_argument(node, 2, "value"))
             if found.scale != 1 or _value(mask) is None or not _is_absorbing(number):
                 return False
-            found.hidden.append((mask, number, False))
+            found.masks.append((mask, number, False))
         elif _is(node, _FACTORS) or _is(node, _DIVISORS):
             number = _number(node.args[1])
             if number is None and _is(node, _FACTORS):
@@ -171,7 +170,7 @@ def _scores(found: _Found, node: Any) -> bool:
                 return False
             found.scale *= number if _is(node, _FACTORS) else 1 / number
         elif _is(node, (torch.baddbmm,)) and len(node.args) == 3 and not node.kwargs and found.scale == 1:
-            found.added.append(node.args[0])
+            found.masks.append((node.args[0], None, True))
             return _is_product(found, node, node.args[1:])
         else:
             return _is_product(found, node, None)
@@ -203,7 +202,7 @@ def _match(node: Node) -> _Found | None:
     derives = all(value is not None and value.dtype.is_floating_point for value in tensors) and any(
         value.requires_grad for value in tensors
     )
-    masks = [_value(mask) for mask in (*found.added, *(mask for mask, _, _ in found.hidden))]
+    masks = [_value(mask) for mask, _, _ in found.masks]
     kept = all(mask is not None and not mask.requires_grad for mask in masks)
     return found if derives and kept else None
 
@@ -232,7 +231,7 @@ def fuse_spelled_attention(graph: Graph, fallback_random: bool) -> None:
                 value, dims = operand
                 return value if dims == sorted(dims) else graph.call_method("permute", (value, dims))
 
-            given = (seen(found.q), seen(found.k), seen(found.v), found.added, found.hidden, found.p, found.scale)
+            given = (seen(found.q), seen(found.k), seen(found.v), found.masks, found.p, found.scale)
             made = graph.call_function(attend, given)
             if found.result != sorted(found.result):
                 made = graph.call_method("permute", (made, found.result))

@@ -264,7 +264,9 @@ def _attention(rng: Generator) -> Case | None:
     if _chance(rng, 0.15):
         attributes["dropout_p"] = float(rng.choice([0.1, 0.5]))
         given += [None] * (4 - len(given)) + [str(rng.choice(["s64:", "s64:2"]))]
-    if n * heads * queries * keys <= 1 << 20 and _chance(rng, 0.3):
+    if _chance(rng, 0.1):
+        given += [None] * (5 - len(given)) + [_spec(dtype, heads, 1, 1)]
+    elif n * heads * queries * keys <= 1 << 20 and _chance(rng, 0.3):
         given.insert(3, _spec(dtype, n, heads, queries, e))
         return Case("scaled_dot_product_attention_backward", tuple(given), attributes, "", "random")
     return Case("scaled_dot_product_attention", tuple(given), attributes, "", "random")

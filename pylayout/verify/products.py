@@ -392,8 +392,14 @@ class Attention(Reference):
         if self.attribute("is_causal", False):
             scores = np.where(np.arange(k.shape[0]) <= rows[:, None], scores, -np.inf)
         largest = scores.max(axis=1, keepdims=True)
+        sinks = self.tensors[5] if len(self.tensors) > 5 else None
+        if sinks is not None:
+            column = np.broadcast_to(sinks, (*self.heads, self.outputs[0][0][-2], 1))[at][rows].astype(np.float64)
+            largest = np.maximum(largest, column)
         p = np.exp(scores - np.where(np.isinf(largest), 0, largest))
         total = p.sum(axis=1, keepdims=True)
+        if sinks is not None:
+            total = total + np.exp(column - np.where(np.isinf(largest), 0, largest))
         p = np.divide(p, total, out=np.zeros_like(p), where=total > 0)
         dropped = float(self.attribute("dropout_p", 0.0))
         if dropped:

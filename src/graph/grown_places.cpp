@@ -295,7 +295,10 @@ class GrownGraph::Places {
     const int64_t keys = graph_.value(inputs[1]).desc.shape[rank - 2];
     ValueId mask = grown_.mask(like.rank(), like.rank() - 1, keys, like.dtype);
     if (given != kNoValue) mask = added(call, like.dtype == DType::boolean ? "logical_and" : "add", given, mask);
-    change(call, {call.x(), inputs[1], inputs[2], mask});
+    std::vector<ValueId> all = inputs;
+    all.resize(std::max<size_t>(all.size(), 4), kNoValue);
+    all[3] = mask;
+    change(call, all);
   }
 
   void change(const Call& call, std::vector<ValueId> inputs) {

@@ -25,6 +25,7 @@ bool is_dropout(const Node& node) { return node.schema->name == "random_dropout"
 bool is_softmax(const Node& node) { return node.schema->name == "softmax"; }
 bool is_mean(const Node& node) { return node.schema->name == "mean"; }
 bool is_sum(const Node& node) { return node.schema->name == "sum"; }
+bool is_maximum(const Node& node) { return node.schema->name == "amax"; }
 bool is_running_sum(const Node& node) { return node.schema->name == "cumsum"; }
 bool is_root_of_squares(const Node& node) { return node.schema->name == "reduce_l2"; }
 bool is_adaptive_pool(const Node& node) { return node.schema->kind == "adaptive_pool"; }

@@ -29,6 +29,7 @@ bool is_softmax(const Node& node);
 bool is_dropout(const Node& node);  // by random numbers
 bool is_mean(const Node& node);
 bool is_sum(const Node& node);
+bool is_maximum(const Node& node);          // amax
 bool is_running_sum(const Node& node);      // cumsum
 bool is_root_of_squares(const Node& node);  // reduce_l2
 bool is_adaptive_pool(const Node& node);

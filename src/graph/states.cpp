@@ -30,6 +30,12 @@ void add_distinct(std::vector<TensorDesc>& list, const TensorDesc& desc) {
 
 bool is_strided_view(const TensorDesc& desc) { return desc.present && !desc.is_dense(); }
 
+// Dense in an order of dimensions that is of no family: what a permute of such a tensor gives.
+bool lies_in_own_order(const TensorDesc& desc) {
+  return desc.present && desc.is_dense() && !desc.layout.is_blocked() && !desc.layout.is_plain() &&
+         !desc.layout.is_channels_last();
+}
+
 // Where a part of a tensor begins, and the part as it lies there.
 struct Part {
   TensorDesc desc;   // without offset
@@ -212,6 +218,7 @@ class Lister {
       add_ways(node, result.entry, strict ? own_threads : std::set<std::string>(), result);
       if (!result.states.empty()) break;  // rather with threads of its own than not at all
     }
+    add_own_orders(node, op, own_threads, result);
     if (result.states.empty())
       fail(Code::unsupported, catalog.why_nothing_runs(*result.entry, "node \"" + node.name + "\""));
     if (op.schema->joins && result.device->traits().host_addressable) add_in_place_concat(node, op, result);
@@ -260,6 +267,27 @@ class Lister {
       state.shifts.resize(state.outputs.size());
       state.ms = cost_of(state);
       result.states.push_back(std::move(state));
+    }
+  }
+
+  // Ways that read the first input as it lies, in an order of dimensions that is of no family, and the other inputs of
+  // its shape alike.
+  void add_own_orders(const Node& node, const Op& op, const std::set<std::string>& without, NodeStates& result) {
+    if (node.inputs.empty() || node.inputs[0] == kNoValue || graph_.is_constant(node.inputs[0])) return;
+    for (const TensorDesc& desc : given_[size_t(node.inputs[0])]) {
+      if (!lies_in_own_order(desc)) continue;
+      const auto reads_it = [&](const State& state) { return state.inputs[0] == desc; };
+      if (std::any_of(result.states.begin(), result.states.end(), reads_it)) continue;
+      Op own = op;
+      for (TensorDesc& input : own.inputs)
+        if (input.present && input.shape == desc.shape) input = input.with_layout(desc.layout);
+      const EntryRef entry = context_.catalog().entry(own, *result.device, options_.threads);
+      context_.catalog().measure(*entry, Tuning::off);
+      NodeStates found;
+      found.device = result.device;
+      add_ways(node, entry, without, found);
+      for (State& state : found.states)
+        if (reads_it(state)) result.states.push_back(std::move(state));
     }
   }
 

@@ -8,7 +8,7 @@
 namespace pl {
 namespace {
 
-constexpr int kMask = 3, kGradOfBackward = 3, kMaskOfBackward = 4;  // the seed follows the mask
+constexpr int kMask = 3, kSeed = 4, kSinks = 5, kGradOfBackward = 3, kMaskOfBackward = 4;  // the seed follows the mask
 
 // Checks inputs and completes attributes; the shape of the result.
 Dims checked_shape(Op& op, int mask_index) {
@@ -66,7 +66,19 @@ Dims checked_shape(Op& op, int mask_index) {
   return output;
 }
 
-void infer_attention(Op& op) { add_output(op, checked_shape(op, kMask)); }
+void infer_attention(Op& op) {
+  const Dims shape = checked_shape(op, kMask);
+  if (op.has(kSinks)) {
+    const Dims& sinks = op.in(kSinks).shape;
+    Dims queries = op.in(0).shape;
+    queries[queries.size() - 1] = 1;
+    const int added = queries.size() - sinks.size();
+    bool fits = added >= 0;
+    for (int d = 0; fits && d < sinks.size(); ++d) fits = sinks[d] == 1 || sinks[d] == queries[added + d];
+    check(op, fits, Code::shape, "sinks has shape ", sinks, ", which does not broadcast to ", queries);
+  }
+  add_output(op, shape);
+}
 
 void infer_attention_backward(Op& op) {
   const Dims shape = checked_shape(op, kMaskOfBackward);
@@ -93,11 +105,14 @@ Attributes given_attributes(const Op& op) {
 
 void derive_attention(Derivation& d) {
   const Op& op = d.op();
-  if (op.has(kMask) && d.wanted(kMask)) {
-    const AttentionGradients made = attention_gradients(
-        d, op, {d.input(0), d.input(1), d.input(2), d.input(kMask), d.input(kMask + 1)}, d.gradient(), true);
+  const bool by_mask = op.has(kMask) && d.wanted(kMask);
+  if (by_mask || op.has(kSinks)) {
+    const AttentionInputs inputs{d.input(0), d.input(1), d.input(2), d.input(kMask), d.input(kSeed), d.input(kSinks)};
+    const bool by_sinks = op.has(kSinks) && d.wanted(kSinks);
+    const AttentionGradients made = attention_gradients(d, op, inputs, d.gradient(), by_mask, by_sinks);
     for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
-    return d.give(kMask, made[kMask]);
+    d.give_if_wanted(kMask, [&] { return made[3]; });
+    return d.give_if_wanted(kSinks, [&] { return made[4]; });
   }
   const auto made = d.add("scaled_dot_product_attention_backward", given_attributes(op),
                           {d.input(0), d.input(1), d.input(2), d.gradient(), d.input(kMask), d.input(kMask + 1)});
@@ -136,7 +151,8 @@ Schema scaled_dot_product_attention() {
       "-1e9: 64, of f32's lowest: all).  With enable_gqa several heads of q, which "
       "follow each other, share one of k and v.  A softcap limits the scores before the mask: "
       "softcap * tanh(scale * q @ k^T / softcap).  With dropout_p the weights, which softmax gives, go through "
-      "random_dropout(weights, seed, dropout_p) before they are multiplied by v.\n\n"
+      "random_dropout(weights, seed, dropout_p) before they are multiplied by v.  Sinks are one score more for each "
+      "query: it takes its part in the softmax and has no value.\n\n"
       "Returns (..., l, ev) in the dtype of q; sums are kept in at least f32.\n\n"
       "Source: A. Vaswani et al., arXiv 1706.03762; semantics of "
       "torch.nn.functional.scaled_dot_product_attention; one pass over blocks of keys: T. Dao et al., arXiv "
@@ -154,7 +170,11 @@ Schema scaled_dot_product_attention() {
       .like_or("q", {DType::boolean})
       .batched(Batch::broadcast);
   add_seed(schema);
-  schema.batched(Batch::mixes).result(Result("y").like("q"));
+  schema.batched(Batch::mixes)
+      .optional("sinks", "broadcasts to (..., l, 1): a score that takes part of the weights and has no value")
+      .like("q")
+      .batched(Batch::broadcast)
+      .result(Result("y").like("q"));
   add_attention_attributes(schema);
   schema.last_axes = 2;
   schema.infer = infer_attention;

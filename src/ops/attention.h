@@ -8,11 +8,12 @@
 
 namespace pl {
 
-using AttentionGradients = std::array<Builder::Value, 4>;  // by q, k, v and the mask; kNone where it is not wanted
+// By q, k, v, the mask and the sinks; kNone where it is not wanted.
+using AttentionGradients = std::array<Builder::Value, 5>;
 
-// Inputs of an attention; the mask and the seed may be kNone.
+// Inputs of an attention; the mask, the seed and the sinks may be kNone.
 struct AttentionInputs {
-  Builder::Value q, k, v, mask, seed;
+  Builder::Value q, k, v, mask, seed, sinks;
 };
 
 // `op`: an attention, whose attributes count.  Scores are in f32.
@@ -20,6 +21,6 @@ Builder::Value attention_by_parts(Builder& builder, const Op& op, const Attentio
 
 // `op`: an attention or its backward op, whose attributes count; `grad`: the gradient by the result.
 AttentionGradients attention_gradients(Builder& builder, const Op& op, const AttentionInputs& inputs,
-                                       Builder::Value grad, bool by_mask);
+                                       Builder::Value grad, bool by_mask, bool by_sinks);
 
 }  // namespace pl

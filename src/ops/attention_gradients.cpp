@@ -50,7 +50,7 @@ struct Weighted {
   Term k, v, plain, weights;
 };
 
-Weighted weighted(Builder& b, const Op& op, Term q, Term given_k, Term given_v, Term mask) {
+Weighted weighted(Builder& b, const Op& op, Term q, Term given_k, Term given_v, Term mask, Term sinks) {
   const Attributes& a = op.attributes;
   const Dims q_shape = b.desc(q).shape;
   const int last = q_shape.size() - 1;
@@ -70,24 +70,39 @@ Weighted weighted(Builder& b, const Op& op, Term q, Term given_k, Term given_v, 
     const Term column = b.make("cumsum", Attributes{{attr::dim, int64_t(last)}}, {ones});
     scores = b.pointwise("y0 = where(x2 <= x1, x0, -inf)", {scores, row, column});
   }
+  const Dims shape = b.desc(scores).shape;
+  if (sinks != Builder::kNone) {
+    Dims column = shape;
+    column[last] = 1;
+    scores = b.make("concat", Attributes{{attr::dim, int64_t(last)}},
+                    {scores, b.expanded(as(b, sinks, b.desc(scores).dtype), column)});
+  }
   Term weights = b.make("softmax", Attributes{{attr::dim, int64_t(last)}}, {scores});
-  // Of a query that sees no key.
-  if (mask != Builder::kNone) weights = b.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
+  if (sinks != Builder::kNone) {
+    weights = b.make("slice",
+                     Attributes{{attr::starts, std::vector<int64_t>{0}},
+                                {attr::ends, std::vector<int64_t>{shape[last]}},
+                                {attr::axes, std::vector<int64_t>{last}}},
+                     {weights});
+  } else if (mask != Builder::kNone) {  // of a query that sees no key
+    weights = b.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
+  }
   return {k, v, plain, weights};
 }
 
 }  // namespace
 
 Term attention_by_parts(Builder& b, const Op& op, const AttentionInputs& inputs) {
-  const auto [q, k, v, mask, seed] = inputs;
+  const auto [q, k, v, mask, seed, sinks] = inputs;
   const DType dtype = b.desc(q).dtype;
-  const Weighted made = weighted(b, op, as(b, q, DType::f32), as(b, k, DType::f32), v, mask);
+  const Weighted made = weighted(b, op, as(b, q, DType::f32), as(b, k, DType::f32), v, mask, sinks);
   return product(b, as(b, dropped(b, op, made.weights, seed), dtype), made.v, false, false);
 }
 
-AttentionGradients attention_gradients(Builder& b, const Op& op, const AttentionInputs& inputs, Term g, bool by_mask) {
-  const auto [q, given_k, given_v, mask, seed] = inputs;
-  const auto [k, v, plain, weights] = weighted(b, op, q, given_k, given_v, mask);
+AttentionGradients attention_gradients(Builder& b, const Op& op, const AttentionInputs& inputs, Term g, bool by_mask,
+                                       bool by_sinks) {
+  const auto [q, given_k, given_v, mask, seed, sinks] = inputs;
+  const auto [k, v, plain, weights] = weighted(b, op, q, given_k, given_v, mask, sinks);
   const Dims k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
   const int last = b.desc(q).rank() - 1;
   const double scale = op.attributes[attr::scale], softcap = softcap_of(op);
@@ -96,9 +111,13 @@ AttentionGradients attention_gradients(Builder& b, const Op& op, const Attention
   const Term of_scores = b.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
   const Term of_plain = b.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
                                     {of_scores, plain}, {scale, softcap});
+  const auto of_sinks = [&] {  // their values are 0, and their weights what is left
+    return b.pointwise("y0 = (x0 - 1) * x1", {b.summed(weights, {last}, true), sums});
+  };
   return {product(b, of_plain, k, false, false), summed_heads(b, product(b, of_plain, q, true, false), k_shape),
           summed_heads(b, product(b, dropped(b, op, weights, seed), g, true, false), v_shape),
-          by_mask ? b.summed_to(of_scores, b.desc(mask).shape) : Builder::kNone};
+          by_mask ? b.summed_to(of_scores, b.desc(mask).shape) : Builder::kNone,
+          by_sinks ? b.summed_to(of_sinks(), b.desc(sinks).shape) : Builder::kNone};
 }
 
 }  // namespace pl

@@ -12,6 +12,7 @@ struct AttentionCase {
   // Infinities and NaN in q, k and v, and queries that no key is left for: by what rows of keys they are seen is
   // decided by the reference.
   bool special = false;
+  Dims sinks = {};
 };
 
 // Of a query without keys zeros; keys whose score is -infinity take no part.
@@ -21,6 +22,7 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
   const int64_t rows = q[rank - 2], width = q[rank - 1], keys = v[rank - 2], columns = v[rank - 1];
   const double scale = op.attributes[attr::scale];
   const Array* mask = inputs.size() > 3 && inputs[3].given() ? &inputs[3] : nullptr;
+  const Array* sinks = inputs.size() > 5 ? &inputs[5] : nullptr;
   Array y(op.out().shape);
   Dims heads = q;
   heads[rank - 1] = 1;
@@ -28,7 +30,14 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
     const size_t head = row / size_t(rows);
     const auto query = int64_t(row % size_t(rows));
     std::vector<double> scores;
-    double largest = -INFINITY;
+    double largest = -INFINITY, sink = -INFINITY;
+    if (sinks) {
+      size_t place = 0;
+      const int leading = rank - sinks->shape.size();
+      for (int d = 0; d < sinks->shape.size(); ++d)
+        place = place * size_t(sinks->shape[d]) + size_t(sinks->shape[d] == 1 ? 0 : index[d + leading]);
+      largest = sink = sinks->values[place];
+    }
     for (int64_t key = 0; key < keys; ++key) {
       double score = 0;
       for (int64_t e = 0; e < width; ++e)
@@ -49,7 +58,7 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
       largest = std::max(largest, score);
     }
     for (int64_t column = 0; column < columns; ++column) {
-      double sum = 0, total = 0;
+      double sum = 0, total = sink == -INFINITY ? 0 : std::exp(sink - largest);
       for (int64_t key = 0; key < keys; ++key) {
         if (scores[size_t(key)] == -INFINITY) continue;
         const double weight = std::exp(scores[size_t(key)] - largest);
@@ -68,6 +77,11 @@ inline void check(Candidates& candidates, const AttentionCase& c, DType dtype) {
                             random_array(c.v, dtype, seed++)};
   for (double& value : inputs[0].values) value *= 4;  // weights that differ
   if (c.mask.size()) inputs.push_back(random_array(c.mask, dtype, seed++));
+  if (c.sinks.size()) {
+    inputs.resize(5);
+    inputs.push_back(random_array(c.sinks, dtype, seed++));
+    for (double& value : inputs.back().values) value *= 4;
+  }
   if (c.special) {
     const size_t width = size_t(c.q[c.q.size() - 1]), columns = size_t(c.v[c.v.size() - 1]);
     inputs[0].values[2 * width + 1] = INFINITY;

@@ -51,17 +51,26 @@ TEST("block_products") {
 TEST("attention") {
   struct Case {
     const char* attributes;
-    Dims q, k, v, mask;
+    Dims q, k, v, mask, sinks = {};
   };
   const Case cases[] = {{"", {2, 3, 33, 5}, {2, 3, 17, 5}, {2, 3, 17, 16}, {}},
                         {"is_causal=true scale=0.3", {1, 2, 70, 16}, {1, 2, 600, 16}, {1, 2, 600, 3}, {}},
                         {"", {3, 4, 8}, {3, 1, 8}, {3, 1, 33}, {4, 1}},
-                        {"", {2, 9, 4}, {2, 530, 4}, {2, 530, 16}, {2, 1, 530}}};
+                        {"", {2, 9, 4}, {2, 530, 4}, {2, 530, 16}, {2, 1, 530}},
+                        // Few long queries and keys.
+                        {"scale=0.05", {2, 3, 32, 300}, {2, 3, 19, 300}, {2, 3, 19, 270}, {}},
+                        {"", {4, 5, 21}, {4, 7, 21}, {4, 7, 3}, {}},
+                        {"is_causal=true", {2, 3, 33, 5}, {2, 3, 530, 5}, {2, 3, 530, 16}, {}, {3, 1, 1}},
+                        {"", {3, 40, 8}, {3, 17, 8}, {3, 17, 33}, {40, 1}, {3, 40, 1}}};
   for (const Case& c : cases)
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       std::vector<Input> inputs{random_input(dtype, c.q), random_input(dtype, c.k), random_input(dtype, c.v)};
       const bool masked = c.mask.size() > 0;
       if (masked) inputs.push_back(random_input(dtype, c.mask));
+      if (c.sinks.size()) {
+        inputs.resize(5);
+        inputs.push_back(random_input(dtype, c.sinks));
+      }
       run_all("scaled_dot_product_attention", c.attributes, inputs,
               [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
                 const int rank = c.q.size();
@@ -87,6 +96,10 @@ TEST("attention") {
                     const bool hidden = op.attributes[attr::is_causal] && j > query;
                     weights.push_back(hidden ? 0 : std::exp(score));  // small enough for double
                     total += weights.back();
+                  }
+                  if (c.sinks.size()) {
+                    const int64_t heads = c.sinks[c.sinks.size() - 3], by_query = c.sinks[c.sinks.size() - 2];
+                    total += std::exp(inputs[5].values[size_t(head % heads * by_query + (by_query > 1 ? query : 0))]);
                   }
                   for (int64_t column = 0; column < values; ++column) {
                     double sum = 0;

@@ -15,6 +15,8 @@ const AttentionCase cases[] = {
     {{2, 2, 33, 24}, {2, 2, 40, 24}, {2, 2, 40, 40}, {2, 1, 33, 40}, "", true},
     {{65, 128}, {20, 128}, {20, 96}, {}, "", true},
     {{2, 2, 3, 5, 7}, {2, 2, 3, 9, 7}, {2, 2, 3, 9, 1}, {2, 1, 1, 1, 9}, ""},
+    {{2, 3, 70, 32}, {2, 3, 70, 32}, {2, 3, 70, 32}, {}, "is_causal=true", false, {3, 1, 1}},
+    {{2, 33, 24}, {2, 40, 24}, {2, 40, 40}, {2, 33, 40}, "scale=-0.5", true, {2, 33, 1}},
 };
 
 bool is_ours(const Candidate& candidate) { return candidate.implementation.rfind("attention_mma", 0) == 0; }

@@ -252,6 +252,31 @@ def _lowest_rows(rng: np.random.Generator) -> list[np.ndarray | None]:
 add(_SDPA, _lowest_rows, attention, name="mask of the lowest number")
 
 
+def _with_sinks(mask: tuple[int, ...] | None, sinks: tuple[int, ...], heads: int = 3) -> Any:
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        given: list[np.ndarray | None] = [*normal((2, heads, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19))(rng)]
+        given.append(None if mask is None else rng.standard_normal(mask).astype(np.float32))
+        return [*given, None, rng.standard_normal(sinks).astype(np.float32) * 3]
+
+    return make
+
+
+def _beside_sinks(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    q, k, v, mask, sinks = t if len(t) == 5 else (*t[:3], None, t[3])  # what is given
+    k, v = (each.repeat_interleave(q.shape[1] // each.shape[1], 1) for each in (k, v))
+    scores = q @ k.mT * a.get("scale", q.shape[-1] ** -0.5)
+    scores = scores if mask is None else scores + mask
+    if a.get("is_causal"):
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
+    both = torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1)
+    return both.softmax(-1)[..., :-1] @ v
+
+
+add(_SDPA, _with_sinks((37, 45), (3, 1, 1)), _beside_sinks, name="sinks of heads")
+add(_SDPA, _with_sinks(None, (2, 1, 37, 1)), _beside_sinks, name="sinks of queries", scale=2.0, is_causal=True)
+add(_SDPA, _with_sinks(None, (6, 1, 1), 6), _beside_sinks, name="sinks, shared heads", enable_gqa=True)
+
+
 def _capped(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     scores = t[0] @ t[1].mT * 3
     scores = 2.5 * torch.tanh(scores / 2.5)

@@ -169,6 +169,40 @@ def test_weights_that_see_no_key() -> None:
     assert all(each.isfinite().all() for each in made) and not made[0][:, :, 5].any()
 
 
+@pytest.mark.parametrize("number", [-1e9, torch.finfo(torch.float32).min])
+@pytest.mark.parametrize("order", ["padding, later", "later, padding", "padding, bias, later"])
+def test_queries_whose_scores_are_all_numbers(order: str, number: float) -> None:
+    """They count their keys alike, and no gradient goes through the numbers."""
+    padded = torch.zeros(N, 1, 1, WORDS, dtype=torch.bool)
+    padded[0, ..., :5] = True
+
+    def spelled(q: Any, k: Any, v: Any) -> Any:
+        scores = q @ k.mT * 0.3
+        for step in order.split(", "):
+            if step == "bias":
+                scores = scores + BIAS
+            else:
+                scores = scores.masked_fill(padded if step == "padding" else ~SEEN, number)
+        return scores.softmax(-1) @ v
+
+    made, ops = ops_of(compiled(spelled), heads())
+    assert ops["scaled_dot_product_attention"] == ops["scaled_dot_product_attention_backward"] == 1, ops
+    theirs = both_ways(spelled, heads())
+    assert not theirs[1][0, :, :5].any()
+    for mine, wanted in zip(made, theirs, strict=True):
+        close(mine, wanted, 1e-4)
+
+
+def test_copies_of_scores_that_nobody_reads() -> None:
+    def spelled(q: Any, k: Any, v: Any) -> Any:
+        scores = q @ k.mT
+        scores.clone(), scores.detach()
+        return scores.softmax(-1) @ v
+
+    _, ops = ops_of(compiled(spelled), heads())
+    assert ops["scaled_dot_product_attention_backward"] == 1 and not ops["softmax"], ops
+
+
 def over_queries(q: Any, k: Any, v: Any) -> Any:
     return (q @ k.mT).softmax(-2) @ v
 

@@ -102,28 +102,30 @@ void walk_together(const Dims& shape, const Dims& a, const Dims& b, Visit&& visi
   }
 }
 
-// What two masks do together.
-ValueId both(Rewriter& rewriter, Context& context, size_t index, ValueId a, ValueId b) {
-  const Dims one = rewriter.shape(a), other = rewriter.shape(b);
+// What masks do together: `inner` to the scores, and then `outer`, which is added, hides keys or, where it is bool and
+// `hidden` a number, makes that the score of those.
+ValueId both(Rewriter& rewriter, Context& context, size_t index, ValueId inner, ValueId outer, double hidden) {
+  const bool replaces = is_bool(rewriter, outer);
+  if (!replaces && is_bool(rewriter, inner)) return both(rewriter, context, index, outer, inner, -kInfinity);
+  const bool only_hides = is_bool(rewriter, inner) && replaces && hidden == -kInfinity;
+  const Dims one = rewriter.shape(inner), other = rewriter.shape(outer);
   Dims shape = one;
   for (int d = 0; d < shape.size(); ++d) shape[d] = std::max(one[d], other[d]);
-  if (is_bool(rewriter, b)) std::swap(a, b);  // a bool one comes first
-  const bool hides = is_bool(rewriter, a), only_hides = is_bool(rewriter, b);
-  const DType dtype = rewriter.desc(b).dtype;
-  if (rewriter.is_constant(a) && rewriter.is_constant(b) && shape.product() <= kLargestMask) {
-    const std::vector<double> x = numbers_of(rewriter.constant(a)), y = numbers_of(rewriter.constant(b));
+  const DType dtype = rewriter.desc(inner).dtype;
+  if (rewriter.is_constant(inner) && rewriter.is_constant(outer) && shape.product() <= kLargestMask) {
+    const std::vector<double> x = numbers_of(rewriter.constant(inner)), y = numbers_of(rewriter.constant(outer));
     std::vector<double> values(size_t(shape.product()));
-    walk_together(shape, rewriter.shape(a), rewriter.shape(b), [&](size_t i, size_t in_a, size_t in_b) {
-      values[i] = only_hides ? double(x[in_a] != 0 && y[in_b] != 0)
-                  : hides    ? (x[in_a] != 0 ? y[in_b] : -kInfinity)
-                             : x[in_a] + y[in_b];
+    walk_together(shape, one, other, [&](size_t i, size_t in_x, size_t in_y) {
+      values[i] = only_hides ? double(x[in_x] != 0 && y[in_y] != 0)
+                  : replaces ? (y[in_y] != 0 ? x[in_x] : hidden)
+                             : x[in_x] + y[in_y];
     });
     return rewriter.add_constant("mask", tensor_of(context, dtype, shape, values));
   }
-  if (!hides) return rewriter.insert(index, "add", Attributes(), {a, b}, "");
-  if (only_hides) return rewriter.insert(index, "logical_and", Attributes(), {a, b}, "");
-  const ValueId nothing = rewriter.add_constant("hidden", tensor_of(context, dtype, {}, {-kInfinity}));
-  return rewriter.insert(index, "where", Attributes(), {a, b, nothing}, "");
+  if (!replaces) return rewriter.insert(index, "add", Attributes(), {inner, outer}, "");
+  if (only_hides) return rewriter.insert(index, "logical_and", Attributes(), {inner, outer}, "");
+  const ValueId number = rewriter.add_constant("hidden", tensor_of(context, dtype, {}, {hidden}));
+  return rewriter.insert(index, "where", Attributes(), {outer, inner, number}, "");
 }
 
 }  // namespace
@@ -138,9 +140,12 @@ MaskTerms simplified_masks(Rewriter& rewriter, Context& context, const std::vect
     while (take_condition(rewriter, term) ||
            (result.terms.size() + rest.size() < kMostConjuncts && take_apart(rewriter, term, rest)));
     const Pattern pattern = pattern_of(rewriter, context, term);
-    if (pattern == Pattern::causal)
+    // A number that replaces scores afterwards shows hidden keys again.
+    const bool replaced = std::any_of(result.terms.begin(), result.terms.end(),
+                                      [](const MaskTerm& after) { return after.hidden != -kInfinity; });
+    if (pattern == Pattern::causal && !replaced)
       result.causal = true;
-    else if (pattern == Pattern::other)
+    else if (pattern != Pattern::nothing)
       result.terms.push_back(term);
   }
   return result;
@@ -168,7 +173,14 @@ std::optional<Dims> mask_for(const Dims& mask, const Dims& scores, const Dims& f
 ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dtype, const std::vector<MaskTerm>& terms,
                     const std::vector<Dims>& shapes) {
   ValueId joined = kNoValue;
-  for (size_t i = 0; i < terms.size(); ++i) {
+  const auto number = [&](double value) {
+    return rewriter.add_constant("mask", tensor_of(context, dtype, {}, {value}));
+  };
+  // 0 where a bool mask shows a key, else -infinity.
+  const auto as_numbers = [&](ValueId shown) {
+    return rewriter.insert(index, "where", Attributes(), {shown, number(0), number(-kInfinity)}, "");
+  };
+  for (size_t i = terms.size(); i-- > 0;) {  // from the first product on
     ValueId mask = terms[i].mask;
     if (rewriter.shape(mask) != shapes[i]) {
       if (rewriter.is_constant(mask)) {
@@ -180,14 +192,14 @@ ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dt
         mask = rewriter.insert(index, "reshape", attributes, {mask}, "");
       }
     }
+    const double hidden = is_bool(rewriter, mask) ? terms[i].hidden : -kInfinity;
     if (terms[i].inverted) mask = rewriter.insert(index, "logical_not", Attributes(), {mask}, "");
-    if (terms[i].hidden != -kInfinity) {
-      const auto number = [&](double value) {
-        return rewriter.add_constant("mask", tensor_of(context, dtype, {}, {value}));
-      };
-      mask = rewriter.insert(index, "where", Attributes(), {mask, number(0), number(terms[i].hidden)}, "");
+    if (hidden != -kInfinity && (joined == kNoValue || is_bool(rewriter, joined))) {
+      const ValueId rest = joined == kNoValue ? number(0) : as_numbers(joined);
+      joined = rewriter.insert(index, "where", Attributes(), {mask, rest, number(hidden)}, "");
+      continue;
     }
-    joined = joined == kNoValue ? mask : both(rewriter, context, index, joined, mask);
+    joined = joined == kNoValue ? mask : both(rewriter, context, index, joined, mask, hidden);
   }
   return joined;
 }

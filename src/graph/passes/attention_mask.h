@@ -14,8 +14,8 @@ class Context;
 
 namespace pl::passes {
 
-// One change of the scores: a floating mask is added to them; where a bool one is False (`inverted`: True), `hidden` is
-// added: with -infinity, keys take no part.
+// One change of the scores: a floating mask is added to them; where a bool one is False (`inverted`: True), they are
+// `hidden`: with -infinity, keys take no part.
 struct MaskTerm {
   ValueId mask = kNoValue;
   bool inverted = false;
@@ -38,8 +38,8 @@ MaskTerms simplified_masks(Rewriter& rewriter, Context& context, const std::vect
 // dimensions are the same ones or parts of them.
 std::optional<Dims> mask_for(const Dims& mask, const Dims& scores, const Dims& fine);
 
-// One mask in the place of all terms, the i-th seen in shapes[i], all of one rank; inserted before node `index`.  What
-// is added is of `dtype`.
+// One mask in the place of all terms, the last of which is applied first, the i-th seen in shapes[i], all of one rank;
+// inserted before node `index`.  What is added is of `dtype`.
 ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dtype, const std::vector<MaskTerm>& terms,
                     const std::vector<Dims>& shapes);
 

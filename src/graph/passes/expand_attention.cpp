@@ -12,10 +12,10 @@ namespace {
 constexpr size_t kMostScores = size_t(1) << 30;  // bytes
 constexpr double kWorth = 4;  // how many times as much the op must cost: estimates of products are optimistic
 
-// The mask and the seed begin at `place`.
+// The mask, the seed and the sinks begin at `place`.
 AttentionInputs inputs_of(const std::vector<ValueId>& inputs, size_t place) {
   const auto optional = [&](size_t at) { return inputs.size() > at ? inputs[at] : kNoValue; };
-  return {inputs[0], inputs[1], inputs[2], optional(place), optional(place + 1)};
+  return {inputs[0], inputs[1], inputs[2], optional(place), optional(place + 1), optional(place + 2)};
 }
 
 bool is_slower_than_parts(Context& context, Device& device, const Op& op) {
@@ -48,7 +48,7 @@ void expand_backward(Rewriter& rewriter, size_t index) {
   const std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(index)), outputs = rewriter.node(index).outputs;
   const Op op = rewriter.op(index);
   NodeBuilder builder(rewriter, index);
-  const AttentionGradients made = attention_gradients(builder, op, inputs_of(inputs, 4), inputs[3], false);
+  const AttentionGradients made = attention_gradients(builder, op, inputs_of(inputs, 4), inputs[3], false, false);
   for (size_t k = 0; k < outputs.size(); ++k) rewriter.redirect(outputs[k], made[k]);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "graph/passes/attention_mask.h"
+#include "graph/passes/attention_weights.h"
 #include "graph/passes/combined_views.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
@@ -85,20 +86,6 @@ ValueId row_factor(Rewriter& rewriter, ValueId id, ValueId& rest) {
     if (rewriter.shape(rest) == rewriter.shape(id) && shape.size() > 0 && shape[shape.size() - 1] == 1) return factor;
   }
   return kNoValue;
-}
-
-// Whether a reshape from one to the other leaves the last two dimensions alone.
-bool same_rows(const Dims& a, const Dims& b) {
-  if (a.size() < 2 || b.size() < 2 || a.product() != b.product()) return false;
-  return a[a.size() - 1] == b[b.size() - 1] && a[a.size() - 2] == b[b.size() - 2];
-}
-
-// What a reshape that is used once shows in other dimensions before the last two; else the value itself.
-ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
-  const int view = sole_maker(rewriter, id, is_reshape);
-  if (view < 0) return id;
-  const ValueId x = rewriter.input(rewriter.node(size_t(view)), 0);
-  return same_rows(rewriter.shape(x), rewriter.shape(id)) ? x : id;
 }
 
 // scale * q @ k^T, limited or not, if the value is that.  Views of heads between the limit and the product are noted
@@ -191,74 +178,6 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
   return source == id ? std::nullopt : find_scores(rewriter, source, terms, views, applied);
 }
 
-// Whether a condition holds of rows whose scores are all -infinity, in PyTorch's spelling: not any(not scores == that).
-bool tells_empty_rows(Rewriter& rewriter, ValueId condition, ValueId scores) {
-  const auto before = [&](ValueId id, auto what) {  // what makes the value reads
-    const int index = id == kNoValue ? -1 : sole_maker(rewriter, id, what);
-    return index < 0 ? kNoValue : rewriter.input(rewriter.node(size_t(index)), 0);
-  };
-  const ValueId count = before(before(condition, "logical_not"), is_cast);
-  const ValueId equal = before(before(before(count, is_sum), is_cast), "logical_not");
-  if (equal == kNoValue) return false;
-  const Op sum = rewriter.op(size_t(rewriter.maker(count)));
-  if (sum.attributes[attr::dim_ints] != std::vector<int64_t>{sum.in(0).rank() - 1} || !sum.attributes[attr::keepdim])
-    return false;
-  const int compared = sole_maker(rewriter, equal, is_equality);
-  if (compared < 0) return false;
-  const std::vector<ValueId> sides = rewriter.inputs(rewriter.node(size_t(compared)));
-  for (size_t k = 0; k < 2; ++k)
-    if (sides[k] == scores && rewriter.number(sides[1 - k]) == -kInfinity) return true;
-  return false;
-}
-
-bool is_zero(Rewriter& rewriter, ValueId id) {
-  if (const Node* repeats = made_by(rewriter, id, is_repeat)) id = rewriter.input(*repeats, 0);
-  if (!rewriter.is_constant(id)) return false;
-  const std::vector<double> numbers = numbers_of(rewriter.constant(id));
-  return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
-}
-
-// The softmax that gives the weights; rows without any key, which are no numbers in it, may have been made 0.
-struct Weights {
-  int softmax = -1;
-  bool scores_tested = false;  // to find those rows
-};
-
-// Dropout between the softmax and the values.
-struct Dropped {
-  ValueId seed = kNoValue;
-  double p = 0;
-};
-
-// What is dropped of, where the weights are made by that.
-ValueId without_dropout(Rewriter& rewriter, ValueId weights, Dropped& dropped) {
-  const ValueId made = before_view_of_heads(rewriter, weights);  // numbers of elements are the same in all views
-  const int index = sole_maker(rewriter, made, is_dropout);
-  if (index < 0) return weights;
-  const Node& node = rewriter.node(size_t(index));
-  dropped = {rewriter.input(node, 1), rewriter.op(size_t(index)).attributes[attr::p]};
-  return rewriter.input(node, 0);
-}
-
-Weights weights_of(Rewriter& rewriter, ValueId weights, Dropped& dropped) {
-  dropped = {};
-  weights = before_view_of_heads(rewriter, without_dropout(rewriter, weights, dropped));
-  const int direct = sole_maker(rewriter, weights, is_softmax);
-  if (direct >= 0) return {direct, false};
-  const int guard = sole_maker(rewriter, weights, is_choice);
-  if (guard < 0) return {};
-  const Node& node = rewriter.node(size_t(guard));
-  const ValueId condition = rewriter.input(node, 0), y = rewriter.input(node, 2);
-  if (!is_zero(rewriter, rewriter.input(node, 1)) || !made_by(rewriter, y, is_softmax)) return {};
-  const int softmax = rewriter.maker(y);
-  const ValueId scores = rewriter.input(rewriter.node(size_t(softmax)), 0);
-  if (rewriter.uses(y) == 1 && rewriter.uses(scores) == 2 && tells_empty_rows(rewriter, condition, scores))
-    return {softmax, true};
-  const int test = sole_maker(rewriter, condition, "isnan");
-  if (test < 0 || rewriter.uses(y) != 2 || rewriter.input(rewriter.node(size_t(test)), 0) != y) return {};
-  return {softmax, false};
-}
-
 // Keys or values whose heads, the dimension before the last two, are repeated: those there are, as steps from `source`.
 struct SharedHeads {
   ValueId source = kNoValue;
@@ -316,8 +235,8 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   // weights @ v, or the same turned: v^T @ weights^T, as images give it, (n, channels, pixels).
   ValueId weights = rewriter.input(node, 0), v = rewriter.input(node, 1);
   bool v_transposed = product.attributes[attr::transpose_b], y_transposed = false;
-  Dropped dropped;
-  Weights found_weights = weights_of(rewriter, weights, dropped);
+  DroppedWeights dropped;
+  AttentionWeights found_weights = attention_weights(rewriter, weights, dropped);
   if (found_weights.softmax < 0) {
     std::swap(weights, v);
     bool turned = v_transposed;
@@ -329,17 +248,17 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
     if (!turned) return;
     v_transposed = !product.attributes[attr::transpose_a];
     y_transposed = true;
-    found_weights = weights_of(rewriter, weights, dropped);
+    found_weights = attention_weights(rewriter, weights, dropped);
   }
-  const auto [softmax, scores_tested] = found_weights;
+  const auto [softmax, given_scores, tested, sinks] = found_weights;
   if (softmax < 0 || (!y_transposed && product.attributes[attr::transpose_a])) return;
   std::optional<Rewriter::UncountedUse> test;
-  if (scores_tested) test.emplace(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0));
+  if (tested) test.emplace(rewriter, given_scores);
   const Op normalise = rewriter.op(size_t(softmax));
   if (normalise.attributes[attr::dim] != normalise.in(0).rank() - 1) return;
   std::vector<MaskTerm> found;
   std::vector<Dims> views;
-  const auto scores = find_scores(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0), found, views);
+  const auto scores = find_scores(rewriter, given_scores, found, views);
   if (!scores) return;
   // Scores may be made in another view of the dimensions before the last two than that in which the weights are used,
   // which is also that of the values; q, k and v are as many, but for heads that are shared.
@@ -385,7 +304,8 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   }
   const auto whole = mask_for(used, used, fine);  // whether q, k and v can be seen so too
   if (!whole || *whole != fine) return;
-  if (grouped && fine != used) return;
+  if ((grouped || sinks != kNoValue) && fine != used) return;
+  if (sinks != kNoValue && (rewriter.shape(given_scores) != used)) return;
   ValueId mask = kNoValue;
   if (terms.size() == 1 && terms[0].scores == used && fine == used && !terms[0].inverted &&
       terms[0].hidden == -kInfinity)
@@ -420,10 +340,9 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   if (grouped) attributes.set(attr::enable_gqa, true);
   if (scores->softcap) attributes.set(attr::softcap, *scores->softcap);
   std::vector<ValueId> inputs = {queries, keys, v, mask};
-  if (dropped.p > 0) {
-    attributes.set(attr::dropout_p, dropped.p);
-    inputs.push_back(dropped.seed);
-  }
+  if (dropped.p > 0) attributes.set(attr::dropout_p, dropped.p);
+  if (dropped.p > 0 || sinks != kNoValue) inputs.push_back(dropped.seed);
+  if (sinks != kNoValue) inputs.push_back(sinks);
   if (fine != used)
     for (size_t i = 0; i < 3; ++i) inputs[i] = seen(inputs[i], fine);
   if (fine == used && !y_transposed) return rewriter.rewrite(index, "scaled_dot_product_attention", attributes, inputs);
@@ -492,7 +411,8 @@ Pass recognise_attention() {
       "Recognises softmax(scale * q @ k^T + mask) @ v, the factor in any place, as scaled_dot_product_attention; the "
       "mask may be several terms, sums, differences or choices, with factors and limits around them, in several views "
       "of the scores' first dimensions; a triangle becomes is_causal, heads that are repeated enable_gqa, a limit "
-      "softcap, dropout of the weights dropout_p.  A result changes by roundings of its dtype; a query whose mask is "
+      "softcap, dropout of the weights dropout_p, a column of scores without values sinks.  A result changes by "
+      "roundings of its dtype; a query whose mask is "
       "-infinity throughout gives zeros where it gave NaN.",
       run_recognise_attention};
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "providers/head_layouts.h"
+#include "providers/host/attention/attention_columns.h"
 #include "providers/host/attention/score_rows.h"
 #include "providers/host/common/dropout.h"
 #include "providers/host/common/host.h"
@@ -19,6 +20,7 @@
 namespace pl::host {
 namespace {
 
+constexpr int kMask = 3, kSeed = 4, kSinks = 5;
 constexpr int64_t kQueryBlock = 32;  // a multiple of BlockProduct::rows
 // Keys of a block: 32 queries' scores fill 64 KB, of the second cache; most models' heads are one block.
 constexpr int64_t kKeyBlock = 512;
@@ -34,10 +36,11 @@ struct AttentionBody {
   BlockProduct product = block_product();
   DType dtype;
   int64_t queries, keys, width, value_width;  // l, s, e, ev
-  Matrices q, k, v, mask, y;
+  Matrices q, k, v, mask, sinks, y;
   int64_t group;                                     // heads of q that share one of k and v
   bool masked, mask_is_bool, mask_in_place, causal;  // in place: f32 whose rows are read where they lie
-  float scale, softcap;                              // softcap: 0 where there is none
+  bool sinking;
+  float scale, softcap;  // softcap: 0 where there is none
   DropoutInput drops;
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
@@ -106,8 +109,8 @@ struct AttentionBody {
                        const Room& room, float* space) const {
     if (shares_mask_row()) return space + room.mask + first;
     const int64_t at = mask.offsets[size_t(head)] + query * mask.row_step + first * mask.column_step;
-    if (mask_in_place) return static_cast<const float*>(input(arguments, 3)) + at;
-    load_mask(input(arguments, 3), at, mask.column_step, count, space + room.row);
+    if (mask_in_place) return static_cast<const float*>(input(arguments, kMask)) + at;
+    load_mask(input(arguments, kMask), at, mask.column_step, count, space + room.row);
     return space + room.row;
   }
 
@@ -180,6 +183,16 @@ struct AttentionBody {
       second.accumulate = j > 0;
       product.run(second);
     }
+    if (sinking)
+      for (int64_t i = 0; i < rows; ++i) {
+        float sink;
+        load(input(arguments, kSinks), sinks.offsets[size_t(head)] + (query + i) * sinks.row_step, 1, 1, &sink);
+        sink *= kPerLn2;
+        const float now = std::max(largest[i], sink), shift = now == -math::kInfinity ? 0.0f : now;
+        const float correction = power_of_two(largest[i] - shift);
+        total[i] = total[i] * correction + power_of_two(sink - shift);
+        if (end > 0) scale_run(sums + i * padded, padded, correction);
+      }
     for (int64_t i = 0; i < rows; ++i) {
       float* row = sums + i * padded;
       const int64_t target = y.offsets[size_t(head)] + (query + i) * y.row_step;
@@ -218,7 +231,7 @@ struct AttentionBody {
           packed = shared;
         }
         if (shares_mask_row())
-          load_mask(input(arguments, 3), mask.offsets[size_t(head)], mask.column_step, keys, space + room.mask);
+          load_mask(input(arguments, kMask), mask.offsets[size_t(head)], mask.column_step, keys, space + room.mask);
         const bool direct = values_in_place();
         const float* values =
             direct ? static_cast<const float*>(input(arguments, 2)) + v.offsets[size_t(shared)] : space + room.values;
@@ -233,10 +246,12 @@ struct AttentionBody {
 AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs, const TensorDesc& y) {
   const TensorDesc &q = inputs[0], &k = inputs[1], &v = inputs[2];
   const int rank = q.rank();
-  const bool masked = inputs.size() > 3 && inputs[3].present;
+  const bool masked = inputs.size() > size_t(kMask) && inputs[kMask].present;
   Dims scores = q.shape;
   scores[rank - 1] = k.shape[rank - 2];
-  const TensorDesc mask = masked ? inputs[3] : TensorDesc::dense(DType::f32, Dims{});
+  const TensorDesc none = TensorDesc::dense(DType::f32, Dims{});
+  const TensorDesc mask = masked ? inputs[kMask] : none;
+  const bool sinking = inputs.size() > size_t(kSinks) && inputs[kSinks].present;
   AttentionBody body{block_product(),
                      q.dtype,
                      q.shape[rank - 2],
@@ -247,15 +262,17 @@ AttentionBody attention_body(const Op& op, const std::vector<TensorDesc>& inputs
                      Matrices(k, k.shape),
                      Matrices(v, v.shape),
                      Matrices(mask, scores),
+                     Matrices(sinking ? inputs[kSinks] : none, scores),
                      Matrices(y, y.shape),
                      rank > 2 ? q.shape[rank - 3] / k.shape[rank - 3] : 1,
                      masked,
                      mask.dtype == DType::boolean,
                      false,
                      op.attributes[attr::is_causal],
+                     sinking,
                      float(op.attributes[attr::scale]),
                      op.attributes.is_none(attr::softcap) ? 0.0f : float(op.attributes[attr::softcap]),
-                     DropoutInput(op, 4, attr::dropout_p),
+                     DropoutInput(op, kSeed, attr::dropout_p),
                      float_loader(q.dtype),
                      float_loader(mask.dtype),
                      float_storer(q.dtype),
@@ -277,7 +294,7 @@ void list_attention(const Op& op, CandidateList& out) {
     for (int i = 0; i < 3; ++i) inputs.push_back(any_rows_as(op.in(i), from));
     const auto stays = [&](int i) { return !op.in(i).is_dense() && inputs[size_t(i)] == op.in(i); };
     if (from != to && stays(0) && stays(1) && stays(2)) continue;  // with each `to` once
-    for (int i = 3; i < int(op.inputs.size()); ++i) inputs.push_back(dense_plain(op.in(i)));
+    for (int i = kMask; i < int(op.inputs.size()); ++i) inputs.push_back(dense_plain(op.in(i)));
     const TensorDesc y = op.out().with_layout(to);
     if (op.has_empty_tensor()) {
       // No keys: nothing is seen.
@@ -293,6 +310,7 @@ void list_attention(const Op& op, CandidateList& out) {
     add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [body = std::move(body)] { return body; });
     out.candidates.back().workspace_bytes = bytes;
   }
+  list_attention_columns(op, out);
 }
 PL_HOST_KIND("attention", list_attention);
 

@@ -51,6 +51,16 @@ void scatter_row(const SplitWalk& walk, int k, StoreRun<C> store, void* base, in
     });
 }
 
+// Calls f(offset) for each element along the worked dimensions of the result at `first`, where the walk's first two
+// operands lie alike.
+template <class F>
+void for_each_along(const SplitWalk& split, int64_t first, F&& f) {
+  for (const Nest& nest : split.along)
+    walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) f(first + offsets[0] + i * nest.run().stride[0]);
+    });
+}
+
 // Calls f(offsets) for each kept element, on all cores; `nanoseconds` is the work of one call.
 template <class F>
 void for_each_kept(const SplitWalk& split, double nanoseconds, F&& f) {

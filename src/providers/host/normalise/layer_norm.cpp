@@ -1,5 +1,6 @@
-// Kind layer_norm (layer_norm, rms_norm, l2_normalize): normalisation over the last dimensions, row by row; statistics
-// in two passes, without the mean in one, in double between runs.
+// Kind layer_norm (layer_norm, rms_norm, l2_normalize): normalisation over the last dimensions, row by row, or many rows
+// side by side where the neighbours of an element belong to other rows; statistics in two passes, without the mean in
+// one, in double between runs.
 #include <cmath>
 
 #include "providers/host/common/independent.h"
@@ -16,6 +17,21 @@ PL_VECTORISED void apply(const float* x, float* y, const float* weight, const fl
                          int64_t n) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
+}
+
+// Steps over rows side by side.
+PL_VECTORISED void add_across(const float* x, float* sums, int64_t n) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
+}
+PL_VECTORISED void add_squares_across(const float* x, const float* mean, float* sums, int64_t n) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) sums[i] += (x[i] - mean[i]) * (x[i] - mean[i]);
+}
+PL_VECTORISED void apply_across(const float* x, float* y, const float* mean, const float* inverse, float weight,
+                                float bias, int64_t n) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * inverse[i] * weight + bias;
 }
 
 struct LayerNormBody {
@@ -37,6 +53,56 @@ struct LayerNormBody {
     return values;
   }
 
+  float inverse_of(double squares) const {
+    return float(
+        1.0 / (limited ? std::max(std::sqrt(squares), eps) : std::sqrt(squares / double(split.along_elements) + eps)));
+  }
+
+  // Adds up what add(values, sums) adds for each element along, in double between runs of elements.
+  template <class Values, class Add>
+  void sum_across(int64_t first, int64_t n, Values&& values_at, double* totals, Add&& add) const {
+    constexpr int kRun = 64;  // elements whose sum is kept in f32
+    float sums[kChunk];
+    int summed = 0;
+    const auto flush = [&] {
+      for (int64_t i = 0; i < n; ++i) totals[i] += double(sums[i]);
+      std::fill(sums, sums + n, 0.0f);
+      summed = 0;
+    };
+    std::fill(sums, sums + n, 0.0f);
+    for_each_along(split, first, [&](int64_t offset) {
+      add(values_at(offset), sums);
+      if (++summed == kRun) flush();
+    });
+    flush();
+  }
+
+  void side_by_side(const void* x, void* y, const float* weights, const float* biases, int64_t first, int64_t n) const {
+    float values[kChunk], mean[kChunk] = {}, inverse[kChunk];
+    const bool direct = dtype == DType::f32;
+    const auto values_at = [&](int64_t offset) -> const float* {
+      if (direct) return static_cast<const float*>(x) + offset;
+      load(x, offset, 1, n, values);
+      return values;
+    };
+    double totals[kChunk] = {};
+    if (centred) {
+      sum_across(first, n, values_at, totals, [&](const float* from, float* sums) { add_across(from, sums, n); });
+      for (int64_t i = 0; i < n; ++i) mean[i] = float(totals[i] / double(split.along_elements));
+      std::fill(totals, totals + n, 0.0);
+    }
+    sum_across(first, n, values_at, totals,
+               [&](const float* from, float* sums) { add_squares_across(from, mean, sums, n); });
+    for (int64_t i = 0; i < n; ++i) inverse[i] = inverse_of(totals[i]);
+    int64_t at = 0;
+    for_each_along(split, first, [&](int64_t offset) {
+      float* target = direct ? static_cast<float*>(y) + offset : values;
+      apply_across(values_at(offset), target, mean, inverse, weights[at], biases[at], n);
+      if (!direct) store(values, n, y, offset, 1);
+      ++at;
+    });
+  }
+
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     void* y = output(arguments);
@@ -47,6 +113,11 @@ struct LayerNormBody {
     for (const Nest& nest : split.kept) {
       const int64_t step = nest.run().stride[0];
       for_each_run(nest, kLayerNanoseconds * double(length) + 10, [&](const int64_t* offsets, int64_t n) {
+        if (split.side_by_side(nest)) {
+          for (int64_t i = 0; i < n; i += kChunk)
+            side_by_side(x, y, weights.data(), biases.data(), offsets[0] + i, std::min(kChunk, n - i));
+          return;
+        }
         std::vector<float> row(direct ? 0 : size_t(length));
         for (int64_t i = 0; i < n; ++i) {
           const int64_t first = offsets[0] + i * step;
@@ -61,8 +132,7 @@ struct LayerNormBody {
           }
           const float mean = centred ? float(sum_of(from, length) / double(length)) : 0.0f;
           const double squares = sum_of_squares(from, length, mean);
-          const float inverse =
-              float(1.0 / (limited ? std::max(std::sqrt(squares), eps) : std::sqrt(squares / double(length) + eps)));
+          const float inverse = inverse_of(squares);
           apply(from, to, weights.data(), biases.data(), mean, inverse, length);
           if (!direct) scatter_row(split, 1, store, y, first, row.data());
         }

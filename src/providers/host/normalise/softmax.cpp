@@ -53,14 +53,6 @@ struct SoftmaxBody {
   StoreRun<float> store;
   PaddingZeroer zeroer;
 
-  template <class F>
-  void each_along(int64_t first, F&& f) const {
-    for (const Nest& nest : split.along)
-      walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) f(first + offsets[0] + i * nest.run().stride[0]);
-      });
-  }
-
   void side_by_side(const void* x, void* y, int64_t first, int64_t n) const {
     float largest[kChunk], sum[kChunk] = {}, values[kChunk];
     const bool direct = dtype == DType::f32;
@@ -70,10 +62,10 @@ struct SoftmaxBody {
       return values;
     };
     std::fill(largest, largest + n, -math::kInfinity);
-    each_along(first, [&](int64_t offset) { larger(values_at(offset), largest, n); });
-    each_along(first, [&](int64_t offset) { add_exponentials(values_at(offset), largest, sum, n); });
+    for_each_along(split, first, [&](int64_t offset) { larger(values_at(offset), largest, n); });
+    for_each_along(split, first, [&](int64_t offset) { add_exponentials(values_at(offset), largest, sum, n); });
     for (int64_t i = 0; i < n; ++i) sum[i] = log ? std::log(sum[i]) : 1.0f / sum[i];
-    each_along(first, [&](int64_t offset) {
+    for_each_along(split, first, [&](int64_t offset) {
       float* target = direct ? static_cast<float*>(y) + offset : values;
       (log ? subtract : divide)(values_at(offset), largest, sum, target, n);
       if (!direct) store(values, n, y, offset, 1);

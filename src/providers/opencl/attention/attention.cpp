@@ -29,6 +29,7 @@ std::unique_ptr<Kernel> prepare_attention(OpenclDevice& device, const Op& op, co
   source.define("KEYS", "K_DIM(6)").define("WIDTH", "Q_DIM(7)").define("CAUSAL", int(op.attributes[attr::is_causal]));
   source.define("GROUP", last > 1 ? q.shape[last - 2] / k.shape[last - 2] : 1);
   if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
+  if (op.has(5)) source.tensor("SINKS", rows_of(broadcast_to(candidate.inputs[5], queries_of(op))));
   const DropoutBits dropout(op, 4, 0);
   dropout.define(source, op);
   const int64_t width = dst.dims[7];
@@ -39,6 +40,7 @@ std::unique_ptr<Kernel> prepare_attention(OpenclDevice& device, const Op& op, co
   Launch& launch = kernel->add(source, "attention_rows").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) launch.input(3, "MASK");
   dropout.pass(launch);
+  if (op.has(5)) launch.input(5, "SINKS");
   launch.output(0, "DST").scalar(cl_float(op.attributes[attr::scale])).index(rows);
   launch.global({size_t(rows)}).local({32});
   return kernel;
@@ -51,7 +53,7 @@ void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "attention_rows", out, [&](Candidate& candidate) {
     const Layout layout = candidate.inputs[0].layout;
     for (int i = 0; i < 3; ++i) candidate.inputs[size_t(i)] = as_it_lies(op.in(i), layout);
-    for (int i : {3, 4})
+    for (int i : {3, 4, 5})
       if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
     candidate.workspace_bytes = DropoutBits(op, 4, 0).bytes();
     candidate.efficiency = 0.02;

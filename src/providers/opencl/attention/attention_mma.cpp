@@ -133,6 +133,7 @@ std::unique_ptr<Kernel> prepare_attention_mma(OpenclDevice& device, const Op& op
   source.define("NVIDIA_PTX", attention.unit ? 1 : 0).define("WIDTH", attention.width);
   const Dims &q = op.in(0).shape, &k = op.in(1).shape;
   if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
+  if (op.has(5)) source.tensor("SINKS", rows_of(broadcast_to(candidate.inputs[5], queries_of(op))));
   const DropoutBits dropout(op, 4, 0);
   dropout.define(source, op);
   source.define("GROUP", last > 1 ? q[last - 2] / k[last - 2] : 1);
@@ -145,6 +146,7 @@ std::unique_ptr<Kernel> prepare_attention_mma(OpenclDevice& device, const Op& op
   Launch& launch = kernel->add(source, "attention_mma").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) launch.input(3, "MASK");
   dropout.pass(launch);
+  if (op.has(5)) launch.input(5, "SINKS");
   launch.output(0, "DST").scalar(cl_float(op.attributes[attr::scale] / std::log(2.0)));
   const auto items = size_t(point["WARPS_M"] * 32);
   const int64_t tiles = rounded_up(attention.queries, point["TILE_M"]) / point["TILE_M"] * attention.heads;
@@ -177,7 +179,7 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
   for (const Layout& layout : heads_layouts(op)) {
     Candidate base = make_candidate(op, "");
     for (size_t i = 0; i < 3; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
-    for (int i : {3, 4})
+    for (int i : {3, 4, 5})
       if (op.has(i)) base.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
     base.outputs[0] = op.out().with_layout(layout);
     base.workspace_bytes = DropoutBits(op, 4, 0).bytes();

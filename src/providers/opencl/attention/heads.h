@@ -13,6 +13,13 @@ inline TensorDesc as_it_lies(const TensorDesc& desc, const Layout& layout) {
   return desc.layout == layout && !desc.is_dense() ? desc : desc.with_layout(layout);
 }
 
+// (..., l, 1) of queries (..., l, e).
+inline Dims queries_of(const Op& op) {
+  Dims shape = op.in(0).shape;
+  shape[shape.size() - 1] = 1;
+  return shape;
+}
+
 // Dropout, where the op's input `seed` is given: bits of all weights, in the workspace from `at` on (bytes), are drawn
 // by a launch of their own and passed to others (kernels/attention/dropout.clh).
 struct DropoutBits {
