@@ -114,7 +114,8 @@ PL_API pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t 
 
 /* A context holds devices, memory pools, prepared kernels, measured costs and the profile.  `options` is NULL
  * or attribute text; unknown keys are errors:
- *   threads=N                 threads for ops on `cpu` (default: the processors of this process)
+ *   threads=N                 threads for ops on `cpu` (default: OMP_NUM_THREADS, at most
+ *                             the processors of this process)
  *   tune=auto|off|full        auto (default): candidates are measured where it matters; off: never; full: all of them
  *   math=fp32|tf32|fp16|bf16  fp32 (default): products of f32 are as accurate as f32 arithmetic
  *                             tf32: factors may be rounded to tf32

@@ -227,3 +227,16 @@ def test_a_process_ends_while_daemon_threads_work(what, device, tmp_path):
             timeout=100,
         )
         assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("asked", "threads"), [("1", 1), ("1,4", 1), ("4096", None), ("0", None), ("many", None)])
+def test_threads_that_the_environment_asks_for(asked, threads):
+    """As torchrun and batch systems ask; more than the processors would wait for each other."""
+    code = (
+        "import pylayout as pl\ng = pl.Graph()\ng.output(g.relu(g.input('x', (2, 3))))\n"
+        "print(pl.compile(g, device='cpu', tune='off').explain().splitlines()[0])\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": asked}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    expected = threads or len(os.sched_getaffinity(0))
+    assert done.stdout.startswith(f"plan for cpu, {expected} thread"), done.stdout + done.stderr

@@ -19,7 +19,10 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--threads", type=positive, metavar="N", help="threads on the cpu (default: this process's processors)"
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="threads on the cpu (default: OMP_NUM_THREADS, at most this process's processors)",
     )
 
 

@@ -20,6 +20,7 @@ from .joint import partition
 from .options import compile_options
 from .registry import converters, name_of
 from .spelled_attention import fuse_spelled_attention
+from .wide_numbers import narrow_numbers
 
 __all__ = ["backend", "decompositions"]
 
@@ -98,6 +99,7 @@ def backend(
     """
     wanted = compile_options(options)
     fallback_random = bool(wanted.pop("fallback_random", False))
+    narrow_numbers(module.graph)
     fuse_spelled_attention(module.graph, fallback_random)
     traced = TRACED if fallback_random else {**TRACED, **ATTENTION}
     for node in module.graph.nodes:

@@ -21,7 +21,7 @@ from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
 from .bundle import Opened, is_bundle, is_opened, is_part
 from .dtypes import dense_layout
-from .fold import attribute_of, copy_of, folded
+from .fold import attribute_of, copy_of, folded, is_folded_apart
 from .partition import idle_of, is_random, is_view, levels, separate_views, writes
 from .passed import AsTraced, Passed, may_pass, passed_of
 from .program import Step, program
@@ -323,8 +323,12 @@ class _Division:
         return [node for node in self._called() if node not in self._folded]
 
     def _called(self) -> list[Node]:
-        """Nodes that compute something in a run: numbers that follow from sizes are known before."""
-        return [node for node in self._nodes if node.op == "call_function" and not is_number(node)]
+        """Nodes that compute something in a run: numbers that follow from sizes are known before.
+
+        So are the results of some nodes of several.
+        """
+        nodes = [node for node in self._nodes if node.op == "call_function" and not is_number(node)]
+        return [node for node in nodes if node in self._folded or not is_folded_apart(node, self._folded)]
 
     def _divide(self) -> bool:
         """Compile the plans of this division. False: a node turned out not to run, and it was refused."""

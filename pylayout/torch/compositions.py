@@ -135,6 +135,44 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
 
 
 # By op; one that gives NotImplemented stays as it is.
+def unfold_backward(grad: Tensor, input_sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
+    """Windows added up where they lie, as images of one column: PyTorch adds each place of a window by itself."""
+    if not input_sizes or not grad.is_floating_point():
+        return NotImplemented
+    dim %= len(input_sizes)
+    windows = grad.movedim(dim, -2)
+    length = input_sizes[dim]
+    columns = windows.reshape(-1, windows.shape[-2], size).mT
+    sums = aten.col2im(columns, [length, 1], [size, 1], [1, 1], [0, 0], [step, 1])
+    return sums.reshape(*windows.shape[:-2], length).movedim(-1, dim)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Any:
+    """Each coordinate by itself, since sums of products of two or three numbers are slow."""
+
+    def places(dim: int) -> Tensor:
+        steps = size[dim]
+        if steps <= 1:
+            return theta.new_zeros(1)
+        last = 1.0 if align_corners else (steps - 1) / steps
+        return torch.linspace(-last, last, steps, dtype=theta.dtype, device=theta.device)
+
+    spatial = len(size) - 2
+    axes = []
+    for axis in range(spatial):  # x is the last one
+        shape = [1] * (spatial + 1)
+        shape[spatial - axis] = -1
+        axes.append(places(len(size) - 1 - axis).reshape(shape))
+    made = []
+    for row in range(spatial):
+        factors = [theta[:, row, column].reshape(-1, *[1] * spatial) for column in range(spatial + 1)]
+        rest: Any = factors[-1]
+        for axis in range(spatial):
+            rest = rest + axes[axis] * factors[axis]
+        made.append(rest)
+    return torch.stack(made, -1)
+
+
 COMPOSED: dict[Any, Callable[..., Any]] = {
     aten._trilinear.default: trilinear,
     aten._embedding_bag.default: embedding_bag,
@@ -142,6 +180,8 @@ COMPOSED: dict[Any, Callable[..., Any]] = {
     aten._embedding_bag_backward.default: embedding_bag_backward,
     aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
     aten.embedding_renorm.default: embedding_renorm,
+    aten.unfold_backward.default: unfold_backward,
+    aten.affine_grid_generator.default: affine_grid,
     aten._native_multi_head_attention.default: multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
 }

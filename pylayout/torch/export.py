@@ -18,7 +18,7 @@ from ..graph import Graph
 from ..late import LateGraph
 from ..tensor import Tensor
 from .compositions import COMPOSED
-from .fold import folded
+from .fold import folded, is_folded_apart
 from .recurrent import OF_PYTORCH
 from .registry import converters, name_of
 from .specialise import copied, present
@@ -43,11 +43,14 @@ class Exported:
                 )
         self._constants: dict[str, torch.Tensor] = {}
         self._inputs: list[str] = []
+        self._literals: set[str] = set()  # of the constants those that forward() makes
         for spec in program.graph_signature.input_specs:
             name = spec.arg.name
             if spec.kind == InputKind.USER_INPUT:
                 self._inputs.append(name)
             else:
+                if spec.kind == InputKind.CONSTANT_TENSOR:
+                    self._literals.add(name)
                 found = program.state_dict.get(spec.target or "")
                 self._constants[name] = program.constants[spec.target or ""] if found is None else found
         self._given = [node for node in _placeholders(program.graph_module.graph) if node.target in self._inputs]
@@ -91,7 +94,8 @@ class Exported:
             node: self._constants[str(node.target)] for node in _placeholders(graph) if node.target in self._constants
         }
         shared = {node: self._shared[str(node.target)] for node in constants if str(node.target) in self._shared}
-        known = folded(module, nodes)
+        literals = {node: constant for node, constant in constants.items() if node.target in self._literals}
+        known = folded(module, nodes, literals)
         constants.update(known)
         translator = Translator(constants, plain=True, present=evaluation, shared=shared, names=self._names)
         for node in _placeholders(graph):
@@ -100,7 +104,7 @@ class Exported:
         refused: dict[str, str] = {}
         missing: set[Node] = set()
         for node in nodes:
-            if node.op != "call_function" or node in known or not _computes(node):
+            if node.op != "call_function" or node in known or is_folded_apart(node, known) or not _computes(node):
                 continue
             try:
                 translator.convert(node)

@@ -78,12 +78,22 @@ def view_again(node: Node, before: Node, copies: dict[Node, Node], others: Colle
 
     others: nodes that are made anew besides views.
     """
-    if not is_view(node) and node not in others:
-        return node
-    if node not in copies:
-        with before.graph.inserting_before(before):
-            copies[node] = before.graph.node_copy(node, lambda source: view_again(source, before, copies, others))
-    return copies[node]
+
+    def is_copied(source: Node) -> bool:
+        return is_view(source) or source in others
+
+    pending = [node] if is_copied(node) else []
+    while pending:  # chains may be thousands of nodes long
+        last = pending[-1]
+        missing = [source for source in last.all_input_nodes if is_copied(source) and source not in copies]
+        if missing and last not in copies:
+            pending.extend(missing)
+            continue
+        pending.pop()
+        if last not in copies:
+            with before.graph.inserting_before(before):
+                copies[last] = before.graph.node_copy(last, lambda s: copies[s] if is_copied(s) else s)
+    return copies[node] if is_copied(node) else node
 
 
 def separate_views(graph: Graph) -> set[Node]:

@@ -22,6 +22,12 @@ namespace pl {
 
 int available_processors() { return omp_get_num_procs(); }
 
+int default_threads() {
+  const char* set = std::getenv("OMP_NUM_THREADS");
+  const long asked = set ? std::strtol(set, nullptr, 10) : 0;  // of "4,2" the first, of the outermost regions
+  return asked > 0 ? int(std::min<long>(asked, available_processors())) : available_processors();
+}
+
 namespace {
 std::atomic<bool> forked{false};
 }

@@ -10,7 +10,10 @@
 
 namespace pl {
 
-int available_processors();     // that this process may run on
+int available_processors();  // that this process may run on
+// As many threads as processors, or as OMP_NUM_THREADS says, if these are fewer: torchrun and batch systems set it where
+// several processes share a machine.
+int default_threads();
 void use_threads(int threads);  // for parallel regions the calling thread starts from now on; cheap if unchanged
 
 // Whether idle threads of the pool sleep at once, as the environment asks (OMP_WAIT_POLICY=passive, GOMP_SPINCOUNT=0):

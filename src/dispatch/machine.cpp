@@ -8,7 +8,7 @@
 namespace pl {
 
 Machine::Machine(const ContextOptions& options) : options_(options) {
-  if (options_.threads == 0) options_.threads = available_processors();
+  if (options_.threads == 0) options_.threads = default_threads();
   providers_ = make_providers(options_.without);
   if (options_.cache_dir.empty())
     options_.cache_dir = default_cache_dir();

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -298,6 +299,54 @@ def test_random_numbers_are_those_of_eager_mode():
     torch.manual_seed(3)
     for mine, theirs in zip(made, function(x), strict=True):
         close(mine, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_numbers_of_numpy(dtype):
+    """Dynamo makes them tensors of float64; arithmetic gives the other operand's dtype all the same."""
+    root, third = np.sqrt(2.0), np.float64(1 / 3)
+
+    def function(x, w):
+        y = ((x @ w) / root).relu() @ w
+        y *= third
+        return third - y, torch.as_tensor(root) * 2
+
+    x, w = torch.randn(4, 16, dtype=dtype), torch.randn(16, 16, dtype=dtype)
+    for mine, theirs in zip(compiled(function)(x, w), function(x, w), strict=True):
+        assert mine.dtype == theirs.dtype
+        close(mine, theirs, 0.02 if dtype == torch.bfloat16 else 1e-5)
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1, str(graph)
+
+
+def test_parts_of_what_is_known_are_known():
+    class Constant(nn.Module):
+        def forward(self, x):
+            a, b = torch.tensor([1.0, 2.0], dtype=torch.float64).unbind(0)
+            c, d = torch.arange(6.0, dtype=torch.float64).split(3)
+            return (x.sin() * (a + b).sin().float()).cos() + (c * d).float()
+
+    x = torch.randn(3)
+    with torch.no_grad():
+        close(compiled(Constant())(x), Constant()(x))
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)
+    close(torch.from_numpy(np.asarray(pl.compile(Constant(), (x,), device="cpu").run(x)[0])), Constant()(x))
+
+
+def test_long_chains_on_what_is_known():
+    """Backward reads the end of one, which it makes anew."""
+
+    def function(x):
+        c = torch.arange(4.0)
+        for _ in range(700):
+            c = c.cos() + 1
+        return (x * c).sum()
+
+    given = [torch.randn(4, requires_grad=True) for _ in range(2)]
+    compiled(function)(given[0]).backward()
+    function(given[1]).backward()
+    close(given[0].grad, given[1].grad)
 
 
 def test_partitions_are_counted_and_named(caplog):

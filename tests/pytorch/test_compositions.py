@@ -89,3 +89,44 @@ def test_rows_that_are_shortened_to_a_norm(padding):
     close(model.weight.grad, twin.weight.grad)
     for graph in pylayout.torch.report().graphs:
         assert graph.partitions == 1 and {op for op, _ in graph.left} <= {"copy_.default"}, str(graph)
+
+
+@pytest.mark.parametrize(("dim", "size", "step"), [(2, 5, 2), (2, 4, 4), (1, 2, 1), (-3, 2, 1), (2, 3, 5)])
+def test_windows_are_added_up_at_once(dim, size, step):
+    x = torch.randn(2, 3, 20, requires_grad=True)
+    twin = x.detach().clone().requires_grad_()
+    made, wanted = compiled(lambda x: x.unfold(dim, size, step).sin())(x), twin.unfold(dim, size, step).sin()
+    close(made, wanted)
+    made.square().sum().backward()
+    wanted.square().sum().backward()
+    close(x.grad, twin.grad)
+    report = pylayout.torch.report()
+    assert not report.left and all(graph.planned < 20 for graph in report.graphs), str(report)
+
+
+@pytest.mark.parametrize("corners", [True, False])
+@pytest.mark.parametrize("size", [(2, 3, 5, 7), (2, 1, 4, 5, 6), (2, 3, 1, 4)])
+def test_grids_of_places(size, corners):
+    theta = torch.randn(2, len(size) - 2, len(size) - 1)
+
+    def function(theta):
+        return torch.nn.functional.affine_grid(theta, size, align_corners=corners)
+
+    with torch.no_grad():
+        close(compiled(function)(theta), function(theta))
+    assert not pylayout.torch.report().left
+
+
+def test_gradients_through_grids_of_places():
+    x, theta = torch.randn(2, 3, 6, 5), torch.eye(2, 3).repeat(2, 1, 1) + torch.randn(2, 2, 3) / 9
+    results = []
+    for run in (compiled, lambda function: function):
+        given = theta.clone().requires_grad_()
+
+        def function(theta):
+            grid = torch.nn.functional.affine_grid(theta, x.shape, align_corners=False)
+            return torch.nn.functional.grid_sample(x, grid, align_corners=False)
+
+        run(function)(given).square().sum().backward()
+        results.append(given.grad)
+    close(*results)
