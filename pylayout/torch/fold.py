@@ -80,7 +80,7 @@ def copy_of(value: torch.Tensor, node: Node) -> Callable[[], torch.Tensor] | Non
 
 def _is_known(node: Node, known: Container[Node]) -> bool:
     value = node.meta.get("val")
-    results = value if isinstance(value, (tuple, list)) and value else [value]
+    results: Sequence[Any] = value if isinstance(value, (tuple, list)) and value else [value]
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False
     if late_of(node) is not None or not all(is_plain_tensor(result) for result in results):
