@@ -449,6 +449,37 @@ def test_parts_of_heads_are_joined_where_they_lie(rng: np.random.Generator) -> N
     np.testing.assert_array_equal(np.asarray(plan.run(x)[0]), expected)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_attention_takes_repeated_heads_once(grouped: bool, masked: bool, rng: np.random.Generator) -> None:
+    """Of the op itself, as a model that repeats heads calls PyTorch's; also where it has groups already."""
+    few = HEADS // GROUP
+    h = Heads(few)
+    repeats, kept = (GROUP // 2, HEADS // 2) if grouped else (GROUP, HEADS)
+    for name in ("k", "v"):
+        x = h.g.expand(h.g.unsqueeze(getattr(h, name), 2), (N, few, repeats, LENGTH, WIDTH))
+        setattr(h, name, h.g.reshape(x, (N, kept, LENGTH, WIDTH)))
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS)) if masked else None
+    y = h.g.scaled_dot_product_attention(h.q, h.k, h.v, mask, enable_gqa=grouped)
+    graph = h.joined(y)
+    simple = graph.simplify()
+    (node,) = (node for node in simple.describe()["nodes"] if node["op"] == SDPA)
+    assert node["attributes"]["enable_gqa"] and "expand" not in names(simple)
+    agrees(graph, rng)
+
+
+@pytest.mark.parametrize("which", ["k", "v"])
+def test_heads_that_only_one_of_both_repeats(which: str, rng: np.random.Generator) -> None:
+    h = Heads()
+    x = h.g.reshape(h.g.input("few", (N, LENGTH, HEADS // GROUP * WIDTH)), (N, LENGTH, HEADS // GROUP, WIDTH))
+    x = h.g.expand(h.g.unsqueeze(h.g.permute(x, (0, 2, 1, 3)), 2), (N, HEADS // GROUP, GROUP, LENGTH, WIDTH))
+    setattr(h, which, h.g.reshape(x, (N, HEADS, LENGTH, WIDTH)))
+    graph = h.joined(h.g.scaled_dot_product_attention(h.q, h.k, h.v))
+    (node,) = (node for node in graph.simplify().describe()["nodes"] if node["op"] == SDPA)
+    assert not node["attributes"].get("enable_gqa")
+    agrees(graph, rng)
+
+
 def beside_sinks(shifted: bool = True, first: int = 0, columns: int = 1, by_row: bool = True) -> pl.Graph:
     """GPT-OSS's: a score more for each head, whose weight no value has."""
     h = Heads()

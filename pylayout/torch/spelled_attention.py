@@ -1,4 +1,4 @@
-"""Attention that a model spells as products and a softmax, made one op for training.
+"""Attention that a model spells as products and a softmax, made one op for training; heads that it repeats, kept.
 
 A plan recognises the spelling where it only runs forward. In training the weights are kept for backward, which reads
 them in four places: so it is found in the graph that dynamo traces, before PyTorch derives it.
@@ -217,10 +217,49 @@ def _ask_for_no_weights(node: Node) -> None:
         node.args, node.kwargs = given.args, given.kwargs
 
 
+def _kept_heads(node: Any) -> Any:
+    """Of keys or values whose heads a model repeats for groups of queries, (n, heads, s, e), those that it repeats."""
+    if _is(node, ("repeat_interleave", torch.repeat_interleave)):
+        source, count, dim = node.args[0], _argument(node, 1, "repeats"), _argument(node, 2, "dim")
+        known = _shape(source)
+        return source if isinstance(count, int) and dim == 1 and known and len(known) == 4 else None
+    if not _is(node, ("reshape", "view", torch.reshape)) or not _is(node.args[0], ("expand", "expand_as")):
+        return None
+    repeated = node.args[0]
+    apart = repeated.args[0]
+    if not _is(apart, (operator.getitem, "unsqueeze", torch.unsqueeze)):
+        return None
+    source = apart.args[0]
+    shapes = [_shape(each) for each in (source, apart, repeated, node)]
+    if any(shape is None for shape in shapes) or len(shapes[0]) != 4 or len(shapes[2]) != 5:
+        return None
+    n, heads, s, e = shapes[0]
+    count = shapes[2][2]
+    fits = shapes[1:] == [(n, heads, 1, s, e), (n, heads, count, s, e), (n, heads * count, s, e)]
+    return source if fits else None
+
+
+def _share_heads(node: Node) -> None:
+    """Of PyTorch's op where gradients go through it: it reads heads that are repeated as they were before."""
+    if not _is(node, (functional.scaled_dot_product_attention,)) or len(node.args) < 3:
+        return
+    q, k, v = node.args[:3]
+    kept, values = _kept_heads(k), _kept_heads(v)
+    if kept is None or values is None or node.kwargs.get("enable_gqa"):
+        return
+    shapes = [_shape(each) for each in (q, kept, values)]
+    if any(shape is None for shape in shapes) or shapes[1][1] != shapes[2][1] or shapes[0][1] % shapes[1][1]:
+        return
+    if any(_value(each).requires_grad for each in (q, kept, values)):
+        node.args = (q, kept, values, *node.args[3:])
+        node.kwargs = {**node.kwargs, "enable_gqa": True}
+
+
 def fuse_spelled_attention(graph: Graph, fallback_random: bool) -> None:
     """Replace it where gradients go through it; not where it drops weights by eager mode's numbers."""
     for node in [*graph.nodes]:
         _ask_for_no_weights(node)
+        _share_heads(node)
         found = _match(node)
         if found is None or (found.p and fallback_random):
             continue

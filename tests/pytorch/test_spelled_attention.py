@@ -193,6 +193,49 @@ def test_queries_whose_scores_are_all_numbers(order: str, number: float) -> None
         close(mine, wanted, 1e-4)
 
 
+def repeated_as_in_llama(x: Any) -> Any:
+    n, heads, words, width = x.shape
+    return x[:, :, None, :, :].expand(n, heads, 2, words, width).reshape(n, heads * 2, words, width)
+
+
+REPEATED = {
+    "expand": repeated_as_in_llama,
+    "unsqueeze": lambda x: x.unsqueeze(2).expand(-1, -1, 2, -1, -1).reshape(N, HEADS, WORDS, -1),
+    "repeat_interleave": lambda x: x.repeat_interleave(2, dim=1),
+}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("how", REPEATED)
+def test_heads_that_are_repeated_for_the_op(how: str, masked: bool) -> None:
+    """Neither they nor their gradients are copies."""
+    repeated, mask = REPEATED[how], SEEN[None, None] if masked else None
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        return f.scaled_dot_product_attention(q, repeated(k), repeated(v), attn_mask=mask)
+
+    def few() -> list[Any]:
+        q, k, v = heads()
+        return [q, *(each[:, :2].detach().clone().requires_grad_() for each in (k, v))]
+
+    made, ops = ops_of(compiled(run), few())
+    assert ops["scaled_dot_product_attention"] == ops["scaled_dot_product_attention_backward"] == 1, ops
+    plans = "".join(plan.explain() for graph in pylayout.torch.report().graphs for plan in graph.plans)
+    assert "(expand)" not in plans, plans
+    for mine, theirs in zip(made, both_ways(run, few()), strict=True):
+        close(mine, theirs, 1e-4)
+
+
+def test_heads_that_are_repeated_in_turn() -> None:
+    """`repeat` gives head h another one of keys than groups have."""
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        return f.scaled_dot_product_attention(q, k[:, :2].repeat(1, 2, 1, 1), v[:, :2].repeat(1, 2, 1, 1))
+
+    for mine, theirs in zip(both_ways(compiled(run), heads()), both_ways(run, heads()), strict=True):
+        close(mine, theirs, 1e-4)
+
+
 def test_copies_of_scores_that_nobody_reads() -> None:
     def spelled(q: Any, k: Any, v: Any) -> Any:
         scores = q @ k.mT

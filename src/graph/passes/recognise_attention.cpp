@@ -394,12 +394,30 @@ void before_permute(Rewriter& rewriter, size_t index) {
   }
 }
 
+// An attention that is given heads of keys and values repeated for groups of queries is given them once.
+void share_heads(Rewriter& rewriter, size_t index) {
+  std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(index));
+  const Dims q = rewriter.shape(inputs[0]), k = rewriter.shape(inputs[1]);
+  const int rank = q.size();
+  if (rank < 3) return;
+  const auto keys = shared_heads(rewriter, inputs[1]), values = shared_heads(rewriter, inputs[2]);
+  if (!keys || !values || keys->shape.size() != rank || values->shape.size() != rank) return;
+  const int64_t kept = keys->shape[rank - 3];
+  if (values->shape[rank - 3] != kept || kept == 0 || kept == k[rank - 3] || q[rank - 3] % kept != 0) return;
+  for (int i = 0; i < rank - 3; ++i)
+    if (keys->shape[i] != k[i] || values->shape[i] != k[i]) return;
+  Attributes attributes = rewriter.op(index).attributes;
+  attributes.set(attr::enable_gqa, true);
+  inputs[1] = insert_steps(rewriter, index, keys->source, keys->steps);
+  inputs[2] = insert_steps(rewriter, index, values->source, values->steps);
+  rewriter.rewrite(index, "scaled_dot_product_attention", attributes, inputs);
+}
+
 int run_recognise_attention(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (is_attention(rewriter.node(index)))
-      before_permute(rewriter, index);
-    else
-      recognise_attention_at(rewriter, context, index);
+    if (!is_attention(rewriter.node(index))) return recognise_attention_at(rewriter, context, index);
+    before_permute(rewriter, index);
+    share_heads(rewriter, index);
   });
 }
 
