@@ -55,6 +55,18 @@ CASES = {
         lambda: (c(3, 5), c(3, 5), torch.rand(5) + 1),
     ),
     "angles": (lambda a: torch.angle(a * 2 + 1), lambda: (c(3, 5),)),
+    "splits": (
+        lambda a: torch.stack([x.abs().sum() for x in (*a.split([2, 3], 1), *a.T.split(2), a.unbind(0)[1][None])]),
+        lambda: (c(3, 5),),
+    ),
+    "rows": (
+        lambda a: torch.view_as_real(a[torch.tensor([2, 0, 1])] + a[:, torch.tensor([-1, 2, 0])].T.flip(0, 1)[:3, :1]),
+        lambda: (c(3, 5),),
+    ),
+    "sums of rows": (
+        lambda a: (torch.zeros(4, 5, dtype=a.dtype) + 1).index_add(0, torch.tensor([2, 0, 2]), a).abs(),
+        lambda: (c(3, 5),),
+    ),
     "parts": (
         lambda a: torch.cat([a, -a], 0)[1:4, None].expand(3, 2, 5).transpose(0, 1)[1].sum(0).squeeze(),
         lambda: (c(3, 5),),

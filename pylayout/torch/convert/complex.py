@@ -169,14 +169,43 @@ for _name, _place in (
     ("slice_backward.default", 2),
     ("select_backward.default", 2),
     ("index_select.default", 1),
+    ("index_add.default", 1),
+    ("split_with_sizes.default", 2),
+    ("split.Tensor", 2),
+    ("unbind.int", 1),
 ):
     _register_along(_name, _place)
+
+
+@complex_converter("index.Tensor")
+def index(call: Call, x: Operand, indices: Any) -> Operand:
+    made: Operand = converters()["index.Tensor"].function(call.with_pairs(), x, indices)
+    return made
+
+
+@complex_converter("index_put.default")
+def index_put(call: Call, x: Operand, indices: Any, values: Operand, accumulate: bool = False) -> Operand:
+    given = call.with_pairs(), x, indices, _pairs(call, 2, values), accumulate
+    made: Operand = converters()["index_put.default"].function(*given)
+    return made
+
+
+@complex_converter("flip.default")
+def flip(call: Call, x: Operand, dims: Sequence[int]) -> Operand:
+    made: Operand = converters()["flip.default"].function(call.with_pairs(), x, [dim % (x.ndim - 1) for dim in dims])
+    return made
 
 
 @complex_converter("constant_pad_nd.default")
 def constant_pad(call: Call, x: Operand, pad: Sequence[int], value: Any = 0) -> Operand:
     require(value == 0, f"padding by {value}")
     made: Operand = call.op("pad", x, [0, 0, *pad])
+    return made
+
+
+@complex_converter("new_empty_strided.default")
+def empty(call: Call, x: Operand, *_: Any, **others: Any) -> Operand:
+    made: Operand = call.op("expand", call.graph.constant(np.zeros(2, np.float32)), [*call.shape(), 2])
     return made
 
 
