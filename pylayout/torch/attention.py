@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops.flex_attention import math_attention
 
 from .dropout import factors, is_drawn_by_pytorch, seed_for
 
@@ -219,5 +220,8 @@ _traced_heads = types.FunctionType(
 )
 _traced_heads.__globals__[_heads.__name__] = _traced_heads  # what modes of torch functions are told to call
 
-# Functions, and what is traced in their places.
-TRACED: dict[Any, Any] = {_of_pytorch: _traced, _heads: _traced_heads}
+# Functions, and what is traced in their places. `flex_attention` is one op with graphs of its own inside, which no plan
+# runs; as PyTorch's eager mode computes it it is attention as models spell it.
+TRACED: dict[Any, Any] = {
+    _of_pytorch: _traced, _heads: _traced_heads, torch.ops.higher_order.flex_attention: math_attention
+}  # fmt: skip
