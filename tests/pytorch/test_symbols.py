@@ -421,3 +421,21 @@ def test_bounds_that_are_sizes():
             torch.testing.assert_close(made, expected)
     report = pylayout.torch.report()
     assert len(report.graphs) == 1 and not report.left and not report.graphs[0].again, str(report)
+
+
+@pytest.mark.parametrize("padding", [(1, 2, 3, 0), (0, 1, 1, 0), (2, 2, 2, 2), (3, 1)])
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])
+def test_gradients_of_borders_at_sizes_that_calls_decide(mode, padding):
+    def function(x, w):
+        return torch.nn.functional.pad((x * w).sin(), padding, mode=mode).cos()
+
+    run = compiled(function, dynamic=True)
+    for size in ((2, 3, 8, 8), (2, 3, 5, 6), (2, 4, 4, 4), (2, 3, 9, 11)):
+        x = torch.randn(size[1:] if len(padding) == 2 else size)
+        given = [(x.clone().requires_grad_(), torch.ones(1, requires_grad=True)) for _ in range(2)]
+        for (left, right), function_of in zip(given, (run, function), strict=True):
+            function_of(left, right).square().sum().backward()
+        for mine, theirs in zip(*given, strict=True):
+            close(mine.grad, theirs.grad, 1e-4)
+    for graph in pylayout.torch.report().graphs:
+        assert graph.partitions == 1 and not graph.left, str(graph)

@@ -269,21 +269,57 @@ def grid_sampler_backward(
     return dx if output_mask[0] else None, call.cast(dgrid, grid.dtype.name) if output_mask[1] else None
 
 
-def _pad_backward(source_of: Callable[[Any, int], Any]) -> Callable[..., Operand]:
+def _pad_backward(
+    source_of: Callable[[Any, int], Any], of_one_side: Callable[[Call, Operand, int, int, bool], Operand]
+) -> Callable[..., Operand]:
     """Of padding by elements of x, along an axis of `size` from source_of(places, size): what came from an element is
-    added up there, axis by axis."""
+    added up there, axis by axis. of_one_side(call, grad, dim, count, behind) does it where calls decide sizes."""
 
     def convert(call: Call, grad: Operand, x: Operand, padding: Sequence[int]) -> Operand:
         require(grad.size > 0, "no elements")
         for axis in range(len(padding) // 2):
             dim = x.ndim - 1 - axis
-            size, made = _known([x.shape[dim], grad.shape[dim]])
-            if padding[2 * axis] or padding[2 * axis + 1]:
-                index = source_of(np.arange(made) - int(padding[2 * axis]), size).astype(np.int64)
+            before, after = (int(each) for each in padding[2 * axis : 2 * axis + 2])
+            size, made = x.shape[dim], grad.shape[dim]
+            if isinstance(size, Size) or isinstance(made, Size):
+                require(min(before, after) >= 0, "padding that cuts, at sizes that calls decide")
+                grad = of_one_side(call, grad, dim, before, False) if before else grad
+                grad = of_one_side(call, grad, dim, after, True) if after else grad
+            elif before or after:
+                index = source_of(np.arange(made) - before, size).astype(np.int64)
                 grad = call.op("index_select_backward", grad, call.graph.constant(index), dim, size)
         return grad
 
     return convert
+
+
+def _cut(call: Call, x: Operand, dim: int, first: int, end: int | None) -> Operand:
+    made: Operand = call.op("slice", x, [first], [2**62 if end is None else end], [dim])
+    return made
+
+
+def _nearest_of_one_side(call: Call, grad: Operand, dim: int, count: int, behind: bool) -> Operand:
+    """The element at the border took part in its copies, too."""
+    border = _cut(call, grad, dim, -count - 1, None) if behind else _cut(call, grad, dim, 0, count + 1)
+    rest = _cut(call, grad, dim, 0, -count - 1) if behind else _cut(call, grad, dim, count + 1, None)
+    total = call.op("sum", border, [dim], True)
+    made: Operand = call.op("concat", [rest, total] if behind else [total, rest], dim)
+    return made
+
+
+def _mirrored_of_one_side(call: Call, grad: Operand, dim: int, count: int, behind: bool) -> Operand:
+    """What lies behind the border came from elements in front of it, but for the border itself."""
+    turned = converters()["flip.default"].function
+    if behind:
+        copies = turned(call, _cut(call, grad, dim, -count, None), [dim])
+        near = call.op("add", _cut(call, grad, dim, -2 * count - 1, -count - 1), copies)
+        parts = [_cut(call, grad, dim, 0, -2 * count - 1), near, _cut(call, grad, dim, -count - 1, -count)]
+    else:
+        copies = turned(call, _cut(call, grad, dim, 0, count), [dim])
+        near = call.op("add", _cut(call, grad, dim, count + 1, 2 * count + 1), copies)
+        parts = [_cut(call, grad, dim, count, count + 1), near, _cut(call, grad, dim, 2 * count + 1, None)]
+    made: Operand = call.op("concat", parts, dim)
+    return made
 
 
 def _nearest(places: Any, size: int) -> Any:
@@ -295,5 +331,5 @@ def _mirrored(places: Any, size: int) -> Any:
 
 
 for _rank in (1, 2, 3):
-    converter(f"replication_pad{_rank}d_backward.default")(_pad_backward(_nearest))
-    converter(f"reflection_pad{_rank}d_backward.default")(_pad_backward(_mirrored))
+    converter(f"replication_pad{_rank}d_backward.default")(_pad_backward(_nearest, _nearest_of_one_side))
+    converter(f"reflection_pad{_rank}d_backward.default")(_pad_backward(_mirrored, _mirrored_of_one_side))
