@@ -530,6 +530,21 @@ TEST("move_views") {
   };
   windows(18, "reshape permute reshape linear");
   windows(6, "reshape linear reshape permute reshape");
+  // The same where rows are joined behind the product, or behind a part of it: they are joined before it.
+  const auto apart = [&](bool parted, const std::string& joined, const std::string& ops) {
+    GraphMaker b;
+    const ValueId image = b.add("reshape", {b.input({2, 4, 6, 6})}, "shape=[2,2,2,3,2,6]");
+    const ValueId rows = b.add("permute", {image}, "dims=[0,1,3,2,4,5]");
+    ValueId y = b.add("linear", {rows, b.constant({18, 6})});
+    if (parted) y = b.add("slice", {y}, "axes=5 starts=6 ends=12");
+    b.finish({b.add("reshape", {y}, "shape=" + joined)});
+    expect_pass(pass, b.graph, ops);
+  };
+  const std::string before = "reshape permute reshape linear ";
+  apart(false, "[12,4,18]", before + "reshape reshape");
+  apart(false, "[12,4,3,6]", before + "reshape reshape");
+  apart(true, "[12,4,6]", before + "reshape slice reshape");
+  apart(false, "[2,2,3,2,2,3,6]", "reshape linear permute reshape");  // no rows are joined
 }
 
 TEST("split_linear") {

@@ -134,6 +134,49 @@ std::optional<ValueId> without_view(Rewriter& rewriter, size_t before, ValueId i
   return insert_steps(rewriter, before, source, *steps);
 }
 
+// Whether views of `y`, made by a node before `index`, or of columns of it, join what does not follow one another in the
+// source that `views`, which give y's dimensions, start from.
+bool joins_apart(Rewriter& rewriter, size_t index, ValueId y, const CombinedViews& views) {
+  for (size_t i = index; i < rewriter.size(); ++i) {
+    const Node& reader = rewriter.node(i);
+    if (!rewriter.live(i) || reader.inputs.empty() || rewriter.input(reader, 0) != y) continue;
+    const bool parts = is_slice(reader) || is_split(reader);
+    if (!parts && !is_reshape(reader) && !is_permute(reader)) continue;
+    for (ValueId seen : reader.outputs) {
+      CombinedViews next = views;
+      if (parts) {
+        const Dims &from = rewriter.shape(y), &to = rewriter.shape(seen);
+        const int last = from.size() - 1;
+        if (views.dims()[size_t(last)].size() != 1 || to.product() * from[last] != from.product() * to[last]) continue;
+        next = views.with_size(views.dims()[size_t(last)][0], to[last]);
+      } else if (is_permute(reader) ? !next.permute(rewriter.op(i).attributes[attr::dims])
+                                    : !next.reshape(rewriter.shape(seen))) {
+        continue;
+      }
+      if (next.is_copied() || joins_apart(rewriter, i + 1, seen, next)) return true;
+    }
+  }
+  return false;
+}
+
+// linear(x) becomes view(linear(rows of x)): one copy of x, whose rows gather_rows knows, serves all products that read it.
+void join_rows(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  for (const PostOp& step : rewriter.post_ops(index))
+    if (step.reads_input()) return;
+  const Dims x = rewriter.shape(inputs[0]), y = rewriter.shape(node.outputs[0]);
+  const int64_t columns = x[x.size() - 1];
+  Attributes rows, whole;
+  rows.set(attr::shape, std::vector<int64_t>{x.product() / columns, columns});
+  whole.set(attr::shape, y.vector());
+  const std::string schema = node.schema->name, title = node.name;
+  const Attributes attributes = node.attributes;
+  inputs[0] = rewriter.insert(index, "reshape", rows, {inputs[0]}, "");
+  const ValueId made = rewriter.insert(index, schema, attributes, inputs, title);
+  rewriter.rewrite(index, "reshape", whole, {made}, title + ".view");
+}
+
 // Rows in another order than those of the tensor they are views of: linear(view(x)) becomes view'(linear(view''(x))),
 // where view'' keeps the order of rows.  Not where that is a copy in any case (windows of an image), of longer rows or
 // by each of several products.  What is added to the result is such a view as well, or there is nothing to gain.
@@ -151,9 +194,13 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   const std::vector<int> row = rows.back();
   rows.pop_back();
   const ValueId viewed = rewriter.input(node, 0);
-  if (!normalises && (columns(node.outputs[0]) > columns(viewed) || rewriter.uses(viewed) > 1) &&
-      combined->rearranged(rows).is_copied())
-    return;
+  const int64_t made_columns = columns(node.outputs[0]);
+  if (!normalises && (made_columns > columns(viewed) || rewriter.uses(viewed) > 1)) {
+    if (combined->rearranged(rows).is_copied()) return;
+    if (row.size() == 1 && made_columns > 1 &&
+        joins_apart(rewriter, index + 1, node.outputs[0], combined->with_size(row[0], made_columns)))
+      return join_rows(rewriter, index);
+  }
   std::vector<int> order;
   for (const std::vector<int>& list : rows) order.insert(order.end(), list.begin(), list.end());
   if (std::is_sorted(order.begin(), order.end())) return;
