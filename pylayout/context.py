@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from ._load import ffi, lib
-from .errors import DeviceError, InvalidArgumentError, check
+from .errors import DeviceError, InvalidArgumentError, begin_end, check, stop_daemon
 
 __all__ = ["configure", "handle"]
 
@@ -29,6 +29,7 @@ class _State:
                 "pylayout was used before this process was forked; its threads and devices are the parent's, expected "
                 'a process of its own: multiprocessing.get_context("spawn")'
             )
+        stop_daemon()
         with self.lock:
             if self.handle is None:
                 made = ffi.new("pl_context *")
@@ -118,6 +119,7 @@ lib.pyl_set_main_thread(threading.main_thread().ident)
 
 @atexit.register
 def _release() -> None:
+    begin_end()
     lib.pyl_end_callbacks()
     if state.handle is not None:
         lib.pl_context_release(state.handle)

@@ -6,6 +6,7 @@ Each message names the op, the argument, what was expected and what came; `statu
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from ._load import ffi, lib
@@ -128,8 +129,23 @@ def take_raised() -> BaseException | None:
     return raised
 
 
+_ending = threading.Event()
+
+
+def begin_end() -> None:
+    """The interpreter ends: what daemon threads call from now on fails, as the context is gone."""
+    _ending.set()
+
+
+def stop_daemon() -> None:
+    """In a daemon thread while the interpreter ends: wait for that, as Python's own calls do, and raise nothing."""
+    while _ending.is_set() and threading.current_thread().daemon:
+        time.sleep(60)
+
+
 def error_of(status: int) -> Error:
     """The error of this thread's call that has just failed with `status`; raises what a callback raised instead."""
+    stop_daemon()
     raised = take_raised()
     if raised is not None:
         raise raised
