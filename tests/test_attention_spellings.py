@@ -500,6 +500,21 @@ def test_attention_with_sinks(shifted: bool, rng: np.random.Generator) -> None:
     agrees(graph, rng)
 
 
+@pytest.mark.parametrize("which", ["q", "k", "v"])
+def test_every_second_column_of_heads(which: str, rng: np.random.Generator, device: str) -> None:
+    """Columns that do not lie side by side are brought together: kernels go by rows."""
+    g = pl.Graph()
+    given = {name: rng.standard_normal((N, HEADS, LENGTH, WIDTH)).astype(np.float32) for name in ("q", "k", "v")}
+    given[which] = rng.standard_normal((N, HEADS, LENGTH, 2 * WIDTH)).astype(np.float32)
+    tensors = {name: g.input(name, x.shape) for name, x in given.items()}
+    tensors[which] = g.slice(tensors[which], [0], [2 * WIDTH], [3], [2])
+    g.output(g.scaled_dot_product_attention(*tensors.values()), "y")
+    y = np.asarray(pl.compile(g, device=device, tune="off").run(*given.values())[0])
+    given[which] = np.ascontiguousarray(given[which][..., ::2])
+    expected = np.asarray(pl.ops.scaled_dot_product_attention(*map(pl.asarray, given.values())))
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
 def softmax_over_queries() -> pl.Graph:
     h = Heads()
     return h.finish(h.g.softmax(h.scores(), 2))

@@ -178,11 +178,7 @@ void list_attention_columns(const Op& op, CandidateList& out) {
   if (op.has_empty_tensor() || std::max(queries, keys) > std::min(kMostColumns, width)) return;
   for (const Layout& layout : column_layouts(rank)) {
     std::vector<TensorDesc> inputs;
-    for (int i = 0; i < 3; ++i) {
-      const TensorDesc& given = op.in(i);
-      const bool stays = !given.is_dense() && !given.layout.is_blocked() && given.strides[rank - 2] == 1;
-      inputs.push_back(stays ? given : given.with_layout(layout));
-    }
+    for (int i = 0; i < 3; ++i) inputs.push_back(any_runs_as(op.in(i), layout, rank - 2));
     for (int i = 3; i < int(op.inputs.size()); ++i) inputs.push_back(op.in(i));
     const TensorDesc y = op.out().with_layout(layout);
     const BlockProduct product = block_product();

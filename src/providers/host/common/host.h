@@ -83,10 +83,13 @@ inline TensorDesc strided_view_as(const TensorDesc& desc, const Layout& layout) 
 inline TensorDesc any_strided_view_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && !desc.is_dense() ? desc : dense_as(desc, layout);
 }
-// The same, if the last dimension lies side by side: for kernels that go by rows.
+// The same, if the elements along `dim` lie side by side: for kernels that go by rows, or columns.
+inline TensorDesc any_runs_as(const TensorDesc& desc, const Layout& layout, int dim) {
+  const bool stays = !desc.is_dense() && !desc.layout.is_blocked() && desc.strides[dim] == 1;
+  return stays ? desc : dense_as(desc, layout);
+}
 inline TensorDesc any_rows_as(const TensorDesc& desc, const Layout& layout) {
-  const bool rows = desc.present && !desc.is_dense() && !desc.layout.is_blocked() && desc.strides[desc.rank() - 1] == 1;
-  return rows ? desc : strided_view_as(desc, layout);
+  return any_runs_as(desc, layout, desc.rank() - 1);
 }
 inline TensorDesc dense_plain(const TensorDesc& desc) {
   return desc.present ? desc.with_layout(Layout::plain(desc.rank())) : desc;

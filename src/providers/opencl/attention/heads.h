@@ -8,9 +8,11 @@ namespace pl::opencl {
 // In which queries, keys, values and results may lie, those that projections of rows give first.
 std::vector<Layout> heads_layouts(const Op& op);
 
-// A strided view in the layout as it lies, else dense in the layout: kernels go by strides and the offset.
+// A strided view in the layout as it lies, if its columns are side by side, else dense in the layout: kernels go by
+// strides of rows and the offset.
 inline TensorDesc as_it_lies(const TensorDesc& desc, const Layout& layout) {
-  return desc.layout == layout && !desc.is_dense() ? desc : desc.with_layout(layout);
+  const bool stays = desc.layout == layout && !desc.is_dense() && desc.strides[desc.rank() - 1] == 1;
+  return stays ? desc : desc.with_layout(layout);
 }
 
 // (..., l, 1) of queries (..., l, e).
