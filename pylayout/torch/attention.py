@@ -137,17 +137,27 @@ def _lowered(*given: Any) -> tuple[Any, ...]:
 Masks = Sequence[tuple[Tensor, float | None, bool]]
 
 
-def _one_mask(masks: Masks, dtype: torch.dtype) -> Tensor | None:
-    hides = [mask if shows else mask.logical_not() for mask, number, shows in masks if number == -math.inf]
-    if hides and len(hides) == len(masks):
-        return functools.reduce(torch.logical_and, hides)
-    made: Tensor | None = None
+def _shown(masks: Masks) -> Tensor:
+    """Where the scores are no number of a mask."""
+    shown = [mask if shows else mask.logical_not() for mask, number, shows in masks if number is not None]
+    return functools.reduce(torch.logical_and, shown)
+
+
+def _masked(scores: Tensor | None, masks: Masks) -> Tensor | None:
+    """The scores with all masks; None: what these make of zeros."""
     for mask, number, shows in reversed(masks):
         if number is None:
-            made = mask if made is None else made + mask
+            scores = mask if scores is None else scores + mask
         else:
-            rest = 0.0 if made is None else made
-            made = torch.where(mask, rest, number) if shows else torch.where(mask, number, rest)
+            rest = 0.0 if scores is None else scores
+            scores = torch.where(mask, rest, number) if shows else torch.where(mask, number, rest)
+    return scores
+
+
+def _one_mask(masks: Masks, dtype: torch.dtype) -> Tensor | None:
+    if masks and all(number == -math.inf for _, number, _ in masks):
+        return _shown(masks)
+    made = _masked(None, masks)
     return None if made is None else made.to(dtype)
 
 
@@ -155,8 +165,7 @@ def _seen(q: Tensor, masks: Masks) -> Tensor:
     """Queries; zeros for those whose scores are all numbers of masks, no product, so that no gradient is of them."""
     if all(number in (None, -math.inf) for _, number, _ in masks):
         return q
-    shown = [mask if shows else mask.logical_not() for mask, number, shows in masks if number is not None]
-    return torch.where(functools.reduce(torch.logical_and, shown).any(-1, keepdim=True), q, 0.0)
+    return torch.where(_shown(masks).any(-1, keepdim=True), q, 0.0)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, masks: Masks, p: float, scale: float) -> Tensor:
@@ -178,10 +187,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, masks: Masks, p: float, scale: float
             seed = seed_for(elements, q.device) if drops else None
             made: Tensor = own.attention(*stacks, mask, seed, p, False, scale)
             return made[:, 0] if rank == 3 else made.reshape(*q.shape[:-1], v.shape[-1]) if rank > 4 else made
-    scores = q @ k.mT * scale
-    for mask, number, shows in reversed(masks):
-        hides = mask.logical_not() if shows and number is not None else mask
-        scores = scores + mask if number is None else scores.masked_fill(hides, number)
+    scores = _masked(q @ k.mT * scale, masks)
+    assert scores is not None
     return torch.nn.functional.dropout(scores.softmax(-1), p) @ v
 
 

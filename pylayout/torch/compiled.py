@@ -328,7 +328,7 @@ class _Division:
         So are the results of some nodes of several.
         """
         nodes = [node for node in self._nodes if node.op == "call_function" and not is_number(node)]
-        return [node for node in nodes if node in self._folded or not is_folded_apart(node, self._folded)]
+        return [node for node in nodes if not is_folded_apart(node, self._folded)]
 
     def _divide(self) -> bool:
         """Compile the plans of this division. False: a node turned out not to run, and it was refused."""

@@ -134,7 +134,6 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     return weight.index_copy(0, places, torch.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows))
 
 
-# By op; one that gives NotImplemented stays as it is.
 def unfold_backward(grad: Tensor, input_sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
     """Windows added up where they lie, as images of one column: PyTorch adds each place of a window by itself."""
     if not input_sizes or not grad.is_floating_point():
@@ -173,6 +172,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Any:
     return torch.stack(made, -1)
 
 
+# By op; one that gives NotImplemented stays as it is.
 COMPOSED: dict[Any, Callable[..., Any]] = {
     aten._trilinear.default: trilinear,
     aten._embedding_bag.default: embedding_bag,

@@ -16,7 +16,7 @@ from torch.fx import Graph, Node
 
 from .attention import attend
 
-__all__ = ["fuse_spelled_attention"]
+__all__ = ["fuse_spelled_attention", "traced_value"]
 
 functional = torch.nn.functional
 
@@ -52,13 +52,14 @@ def _is(node: Any, targets: tuple[Any, ...]) -> bool:
     return isinstance(node, Node) and node.op in ("call_function", "call_method") and node.target in targets
 
 
-def _value(node: Any) -> Any:
+def traced_value(node: Any) -> Any:
+    """The tensor that dynamo traced a node with; None where it is none."""
     value = node.meta.get("example_value") if isinstance(node, Node) else None
     return value if isinstance(value, torch.Tensor) else None
 
 
 def _shape(node: Any) -> Any:
-    value = _value(node)
+    value = traced_value(node)
     return None if value is None else tuple(value.shape)
 
 
@@ -81,7 +82,7 @@ def _product(node: Any, last: bool) -> tuple[Operand, Operand, list[int]] | None
     (..., m, k) and, of the `last` product, (..., k, n), else (..., n, k).
     """
     if _is(node, _PRODUCTS) and len(node.args) == 2:
-        a, b = (_value(each) for each in node.args)
+        a, b = (traced_value(each) for each in node.args)
         if a is None or b is None or a.ndim != b.ndim or a.ndim < 3:
             return None
         if a.shape[:-2] != b.shape[:-2] and not (a.ndim == 4 and a.shape[0] == b.shape[0] and b.shape[1] == 1):
@@ -131,9 +132,9 @@ def _weights(found: _Found, node: Any) -> Any:
                 return None
             found.p = float(p) if _argument(node, 2, "training", True) else 0.0
         node = _before(found, node.args[0])
-    if not _is(node, _SOFTMAX) or _value(node) is None:
+    if not _is(node, _SOFTMAX) or traced_value(node) is None:
         return None
-    if _argument(node, 1, "dim") not in (-1, _value(node).ndim - 1):
+    if _argument(node, 1, "dim") not in (-1, traced_value(node).ndim - 1):
         return None
     return node.args[0]
 
@@ -147,17 +148,17 @@ def _scores(found: _Found, node: Any) -> bool:
         elif _is(node, _CHOSEN) and len(node.args) == 3:
             mask, scores = node.args[:2]
             number = _number(node.args[2])
-            if found.scale != 1 or _value(mask) is None or _shape(scores) != shape or not _is_absorbing(number):
+            if found.scale != 1 or traced_value(mask) is None or _shape(scores) != shape or not _is_absorbing(number):
                 return False
             found.masks.append((mask, number, True))
         elif _is(node, _SUMS) and len(node.args) == 2 and not node.kwargs:
             scores, mask = node.args if _shape(node.args[0]) == shape else reversed(node.args)
-            if found.scale != 1 or _value(mask) is None or _shape(scores) != shape:
+            if found.scale != 1 or traced_value(mask) is None or _shape(scores) != shape:
                 return False
             found.masks.append((mask, None, True))
         elif _is(node, _FILLED):
             scores, mask, number = node.args[0], _argument(node, 1, "mask"), _number(_argument(node, 2, "value"))
-            if found.scale != 1 or _value(mask) is None or not _is_absorbing(number):
+            if found.scale != 1 or traced_value(mask) is None or not _is_absorbing(number):
                 return False
             found.masks.append((mask, number, False))
         elif _is(node, _FACTORS) or _is(node, _DIVISORS):
@@ -198,11 +199,11 @@ def _match(node: Node) -> _Found | None:
     if dims != sorted(dims) or not _scores(found, _weights(found, weights)):
         return None
     assert found.q is not None and found.k is not None
-    tensors = [_value(operand[0]) for operand in (found.q, found.k, found.v)]
+    tensors = [traced_value(operand[0]) for operand in (found.q, found.k, found.v)]
     derives = all(value is not None and value.dtype.is_floating_point for value in tensors) and any(
         value.requires_grad for value in tensors
     )
-    masks = [_value(mask) for mask, _, _ in found.masks]
+    masks = [traced_value(mask) for mask, _, _ in found.masks]
     kept = all(mask is not None and not mask.requires_grad for mask in masks)
     return found if derives and kept else None
 
@@ -250,7 +251,7 @@ def _share_heads(node: Node) -> None:
     shapes = [_shape(each) for each in (q, kept, values)]
     if any(shape is None for shape in shapes) or shapes[1][1] != shapes[2][1] or shapes[0][1] % shapes[1][1]:
         return
-    if any(_value(each).requires_grad for each in (q, kept, values)):
+    if any(traced_value(each).requires_grad for each in (q, kept, values)):
         node.args = (q, kept, values, *node.args[3:])
         node.kwargs = {**node.kwargs, "enable_gqa": True}
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import torch
 from torch.fx import Graph, Node
+
+from .spelled_attention import traced_value
 
 __all__ = ["narrow_numbers"]
 
@@ -18,20 +19,15 @@ _FUNCTIONS = (
 )
 
 
-def _value(node: Node) -> Any:
-    value = node.meta.get("example_value")
-    return value if isinstance(value, torch.Tensor) else None
-
-
 def _is_wide_number(node: Node) -> bool:
-    value = _value(node)
+    value = traced_value(node)
     return value is not None and value.dtype == torch.float64 and value.ndim == 0 and not value.requires_grad
 
 
 def _takes_its_value(user: Node) -> bool:
     """Arithmetic on elements of fewer bits, which gives their dtype: it computes in that, or in float32."""
     known = user.target in _FUNCTIONS or (user.op == "call_method" and str(user.target).rstrip("_") in _NAMES)
-    value = _value(user)
+    value = traced_value(user)
     return known and value is not None and value.dtype in _FLOATS
 
 
@@ -43,7 +39,7 @@ def narrow_numbers(graph: Graph) -> None:
         users = [user for user in node.users if _takes_its_value(user)]
         if not users:
             continue
-        value = _value(node)
+        value = traced_value(node)
         before = next(each for each in graph.nodes if each.op not in ("placeholder", "get_attr"))
         with graph.inserting_before(before):
             narrow = graph.call_method("to", (node, torch.float32))

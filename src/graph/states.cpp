@@ -28,6 +28,14 @@ void add_distinct(std::vector<TensorDesc>& list, const TensorDesc& desc) {
   list.push_back(desc);
 }
 
+// The op with its first input in that order, and the others of its shape alike.
+Op in_order_of(const Op& op, const TensorDesc& desc) {
+  Op own = op;
+  for (TensorDesc& input : own.inputs)
+    if (input.present && input.shape == op.in(0).shape) input = input.with_layout(desc.layout);
+  return own;
+}
+
 bool is_strided_view(const TensorDesc& desc) { return desc.present && !desc.is_dense(); }
 
 // Dense in an order of dimensions that is of no family: what a permute of such a tensor gives.
@@ -230,7 +238,9 @@ class Lister {
     if (!like.way || like.entry->device != options_.device || options_.device->traits().compiles) return false;
     const std::string way = like.way->candidate.dense_key();
     NodeStates found = result;
-    found.entry = context_.catalog().following(op, *options_.device, way, options_.threads);
+    const bool own_order = !like.inputs.empty() && lies_in_own_order(like.inputs[0]);
+    const Op asked = own_order ? in_order_of(op, like.inputs[0]) : op;
+    found.entry = context_.catalog().following(asked, *options_.device, way, options_.threads);
     context_.catalog().measure(*found.entry, Tuning::off);
     add_ways(node, found.entry, {}, found);
     if (options_.strided_views && has_strided_views(like)) add_strided(node, op, found, way);
@@ -278,10 +288,7 @@ class Lister {
       if (!lies_in_own_order(desc)) continue;
       const auto reads_it = [&](const State& state) { return state.inputs[0] == desc; };
       if (std::any_of(result.states.begin(), result.states.end(), reads_it)) continue;
-      Op own = op;
-      for (TensorDesc& input : own.inputs)
-        if (input.present && input.shape == desc.shape) input = input.with_layout(desc.layout);
-      const EntryRef entry = context_.catalog().entry(own, *result.device, options_.threads);
+      const EntryRef entry = context_.catalog().entry(in_order_of(op, desc), *result.device, options_.threads);
       context_.catalog().measure(*entry, Tuning::off);
       NodeStates found;
       found.device = result.device;

@@ -15,12 +15,6 @@ constexpr int kMostMaskOps = 16;                    // of ops that make a consta
 
 bool is_bool(const Rewriter& rewriter, ValueId id) { return rewriter.desc(id).dtype == DType::boolean; }
 
-// What `id` repeats, if it is an expand of something.
-ValueId without_repeats(Rewriter& rewriter, ValueId id) {
-  while (const Node* repeats = made_by(rewriter, id, is_repeat)) id = rewriter.input(*repeats, 0);
-  return id;
-}
-
 // A choice between two numbers, 0 and -infinity: the condition becomes the mask.
 bool take_condition(Rewriter& rewriter, MaskTerm& term) {
   const Node* choice = made_by(rewriter, term.mask, is_choice);
@@ -173,12 +167,8 @@ std::optional<Dims> mask_for(const Dims& mask, const Dims& scores, const Dims& f
 ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dtype, const std::vector<MaskTerm>& terms,
                     const std::vector<Dims>& shapes) {
   ValueId joined = kNoValue;
-  const auto number = [&](double value) {
-    return rewriter.add_constant("mask", tensor_of(context, dtype, {}, {value}));
-  };
-  // 0 where a bool mask shows a key, else -infinity.
-  const auto as_numbers = [&](ValueId shown) {
-    return rewriter.insert(index, "where", Attributes(), {shown, number(0), number(-kInfinity)}, "");
+  const auto number = [&](const Dims& shape, double value) {
+    return rewriter.add_constant("mask", tensor_of(context, dtype, shape, {value}));
   };
   for (size_t i = terms.size(); i-- > 0;) {  // from the first product on
     ValueId mask = terms[i].mask;
@@ -194,11 +184,11 @@ ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dt
     }
     const double hidden = is_bool(rewriter, mask) ? terms[i].hidden : -kInfinity;
     if (terms[i].inverted) mask = rewriter.insert(index, "logical_not", Attributes(), {mask}, "");
-    if (hidden != -kInfinity && (joined == kNoValue || is_bool(rewriter, joined))) {
-      const ValueId rest = joined == kNoValue ? number(0) : as_numbers(joined);
-      joined = rewriter.insert(index, "where", Attributes(), {mask, rest, number(hidden)}, "");
-      continue;
-    }
+    // A number stands beside others: 0, or -infinity where keys are hidden so far.
+    if (hidden != -kInfinity && joined == kNoValue)
+      joined = number(Dims::filled(shapes[i].size(), 1), 0);
+    else if (hidden != -kInfinity && is_bool(rewriter, joined))
+      joined = rewriter.insert(index, "where", Attributes(), {joined, number({}, 0), number({}, -kInfinity)}, "");
     joined = joined == kNoValue ? mask : both(rewriter, context, index, joined, mask, hidden);
   }
   return joined;

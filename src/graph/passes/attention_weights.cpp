@@ -29,7 +29,7 @@ bool tells_empty_rows(Rewriter& rewriter, ValueId condition, ValueId scores) {
 }
 
 bool is_zero_throughout(Rewriter& rewriter, ValueId id) {
-  if (const Node* repeats = made_by(rewriter, id, is_repeat)) id = rewriter.input(*repeats, 0);
+  id = without_repeats(rewriter, id);
   if (!rewriter.is_constant(id)) return false;
   const std::vector<double> numbers = numbers_of(rewriter.constant(id));
   return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
@@ -55,7 +55,7 @@ AttentionWeights weights_beside_sinks(Rewriter& rewriter, ValueId weights) {
   if (softmax < 0) return {};
   ValueId scores = rewriter.input(rewriter.node(size_t(softmax)), 0);
   const int last = rewriter.shape(whole).size() - 1;
-  size_t readers = 1;
+  int readers = 1;
   if (const int shifted = sole_maker(rewriter, scores, Operation::difference); shifted >= 0) {
     const ValueId x = rewriter.input(rewriter.node(size_t(shifted)), 0),
                   largest = rewriter.input(rewriter.node(size_t(shifted)), 1);
@@ -69,7 +69,7 @@ AttentionWeights weights_beside_sinks(Rewriter& rewriter, ValueId weights) {
     readers = 2;
   }
   const Node* joined = made_by(rewriter, scores, is_concat);
-  if (!joined || rewriter.uses(scores) != int(readers) || joined->inputs.size() != 2) return {};
+  if (!joined || rewriter.uses(scores) != readers || joined->inputs.size() != 2) return {};
   const Op concat = rewriter.op(size_t(rewriter.maker(scores))), slice = rewriter.op(size_t(part));
   Dims left = concat.out().shape;
   left[last] -= 1;
@@ -78,9 +78,7 @@ AttentionWeights weights_beside_sinks(Rewriter& rewriter, ValueId weights) {
   const auto view = slice.schema->view(slice);
   if (!view || view->front().offset != 0 || slice.out().shape != left || concat.in(0).shape != left) return {};
   if (int(concat.attributes[attr::dim]) != last) return {};
-  ValueId sinks = rewriter.input(*joined, 1);
-  while (const Node* repeats = made_by(rewriter, sinks, is_repeat)) sinks = rewriter.input(*repeats, 0);
-  return {softmax, rewriter.input(*joined, 0), false, sinks};
+  return {softmax, rewriter.input(*joined, 0), false, without_repeats(rewriter, rewriter.input(*joined, 1))};
 }
 
 }  // namespace

@@ -193,6 +193,9 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   std::vector<std::vector<int>> rows = combined->dims();
   const std::vector<int> row = rows.back();
   rows.pop_back();
+  std::vector<int> order;
+  for (const std::vector<int>& list : rows) order.insert(order.end(), list.begin(), list.end());
+  if (std::is_sorted(order.begin(), order.end())) return;
   const ValueId viewed = rewriter.input(node, 0);
   const int64_t made_columns = columns(node.outputs[0]);
   if (!normalises && (made_columns > columns(viewed) || rewriter.uses(viewed) > 1)) {
@@ -201,9 +204,6 @@ void behind_rows(Rewriter& rewriter, size_t index) {
         joins_apart(rewriter, index + 1, node.outputs[0], combined->with_size(row[0], made_columns)))
       return join_rows(rewriter, index);
   }
-  std::vector<int> order;
-  for (const std::vector<int>& list : rows) order.insert(order.end(), list.begin(), list.end());
-  if (std::is_sorted(order.begin(), order.end())) return;
   // Each factor of the rows a dimension of its own, in the order of the source.
   std::vector<int> sorted = order;
   std::sort(sorted.begin(), sorted.end());

@@ -59,6 +59,11 @@ const Node* made_by(const Rewriter& rewriter, ValueId id, std::string_view funct
 }
 const Node* made_by(const Rewriter& rewriter, ValueId id, Is is) { return maker_of(rewriter, id, is); }
 
+ValueId without_repeats(Rewriter& rewriter, ValueId id) {
+  while (const Node* repeats = made_by(rewriter, id, is_repeat)) id = rewriter.input(*repeats, 0);
+  return id;
+}
+
 int sole_maker(const Rewriter& rewriter, ValueId id, Operation operation) {
   return maker_of_one_use(rewriter, id, operation);
 }

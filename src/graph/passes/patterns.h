@@ -43,6 +43,9 @@ const Node* made_by(const Rewriter& rewriter, ValueId id, Operation operation);
 const Node* made_by(const Rewriter& rewriter, ValueId id, std::string_view function);
 const Node* made_by(const Rewriter& rewriter, ValueId id, Is is);
 
+// What `id` repeats, if it is an expand of something.
+ValueId without_repeats(Rewriter& rewriter, ValueId id);
+
 // The same where the value is used once only; the node's index, or -1.
 int sole_maker(const Rewriter& rewriter, ValueId id, Operation operation);
 int sole_maker(const Rewriter& rewriter, ValueId id, std::string_view function);

@@ -220,6 +220,14 @@ std::optional<SharedHeads> shared_heads(Rewriter& rewriter, ValueId id) {
   return found;
 }
 
+// The keys and values of an attention of this rank, where both are repeated from as many heads.
+std::optional<std::pair<SharedHeads, SharedHeads>> both_shared(Rewriter& rewriter, ValueId k, ValueId v, int rank) {
+  const auto keys = shared_heads(rewriter, k), values = shared_heads(rewriter, v);
+  if (!keys || !values || keys->shape.size() != rank || values->shape.size() != rank) return std::nullopt;
+  if (keys->shape[rank - 3] != values->shape[rank - 3]) return std::nullopt;
+  return std::pair{*keys, *values};
+}
+
 // The last two dimensions of `shape` behind the others of `view`.
 Dims viewed_as(const Dims& view, const Dims& shape) {
   if (shape.size() < 2) return shape;
@@ -272,12 +280,10 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   }
   const int rank = q.size();
   if (rank < 2 || k.size() != rank || values.size() != rank || used.product() == 0) return;
-  const auto shared_keys = shared_heads(rewriter, scores->k), shared_values = shared_heads(rewriter, v);
-  const bool once = same_view && shared_keys && shared_values && shared_keys->shape.size() == rank &&
-                    shared_keys->shape[rank - 3] == shared_values->shape[rank - 3];
-  if (once) {
-    k = shared_keys->shape;
-    values = shared_values->shape;
+  const auto shared = same_view ? both_shared(rewriter, scores->k, v, rank) : std::nullopt;
+  if (shared) {
+    k = shared->first.shape;
+    values = shared->second.shape;
   }
   for (int i = 0; i < rank - 2; ++i)
     if (k[i] != values[i] || (i == rank - 3 ? q[i] % k[i] != 0 : q[i] != k[i])) return;
@@ -304,8 +310,8 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   }
   const auto whole = mask_for(used, used, fine);  // whether q, k and v can be seen so too
   if (!whole || *whole != fine) return;
-  if ((grouped || sinks != kNoValue) && fine != used) return;
-  if (sinks != kNoValue && (rewriter.shape(given_scores) != used)) return;
+  if (grouped && fine != used) return;
+  if (sinks != kNoValue && (fine != used || rewriter.shape(given_scores) != used)) return;
   ValueId mask = kNoValue;
   if (terms.size() == 1 && terms[0].scores == used && fine == used && !terms[0].inverted &&
       terms[0].hidden == -kInfinity)
@@ -313,9 +319,9 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   else if (!terms.empty())
     mask = joined_mask(rewriter, context, index, rewriter.desc(scores->q).dtype, terms, masks);
   ValueId keys = scores->k, queries = scores->q;
-  if (once) {
-    keys = insert_steps(rewriter, index, shared_keys->source, shared_keys->steps);
-    v = insert_steps(rewriter, index, shared_values->source, shared_values->steps);
+  if (shared) {
+    keys = insert_steps(rewriter, index, shared->first.source, shared->first.steps);
+    v = insert_steps(rewriter, index, shared->second.source, shared->second.steps);
   }
   const auto turned = [&](ValueId id) {
     return rewriter.insert(index, "permute", swap_last(rewriter.shape(id).size()), {id}, "");
@@ -400,16 +406,17 @@ void share_heads(Rewriter& rewriter, size_t index) {
   const Dims q = rewriter.shape(inputs[0]), k = rewriter.shape(inputs[1]);
   const int rank = q.size();
   if (rank < 3) return;
-  const auto keys = shared_heads(rewriter, inputs[1]), values = shared_heads(rewriter, inputs[2]);
-  if (!keys || !values || keys->shape.size() != rank || values->shape.size() != rank) return;
-  const int64_t kept = keys->shape[rank - 3];
-  if (values->shape[rank - 3] != kept || kept == 0 || kept == k[rank - 3] || q[rank - 3] % kept != 0) return;
+  const auto shared = both_shared(rewriter, inputs[1], inputs[2], rank);
+  if (!shared) return;
+  const auto& [keys, values] = *shared;
+  const int64_t kept = keys.shape[rank - 3];
+  if (kept == 0 || kept == k[rank - 3] || q[rank - 3] % kept != 0) return;
   for (int i = 0; i < rank - 3; ++i)
-    if (keys->shape[i] != k[i] || values->shape[i] != k[i]) return;
+    if (keys.shape[i] != k[i] || values.shape[i] != k[i]) return;
   Attributes attributes = rewriter.op(index).attributes;
   attributes.set(attr::enable_gqa, true);
-  inputs[1] = insert_steps(rewriter, index, keys->source, keys->steps);
-  inputs[2] = insert_steps(rewriter, index, values->source, values->steps);
+  inputs[1] = insert_steps(rewriter, index, keys.source, keys.steps);
+  inputs[2] = insert_steps(rewriter, index, values.source, values.steps);
   rewriter.rewrite(index, "scaled_dot_product_attention", attributes, inputs);
 }
 

@@ -104,7 +104,7 @@ std::optional<Normalised> normalised_by_root_mean_square(Rewriter& rewriter, Val
 
 // x / max(sqrt(sum(x * x)), eps), the divisor repeated or not.
 std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, ValueId divisor) {
-  if (const Node* repeats = made_by(rewriter, divisor, is_repeat)) divisor = rewriter.input(*repeats, 0);
+  divisor = without_repeats(rewriter, divisor);
   Normalised found{x, 0, 0};
   ValueId length = kNoValue;
   if (const Node* clip = made_by(rewriter, divisor, "clip")) {

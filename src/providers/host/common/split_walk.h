@@ -51,6 +51,14 @@ void scatter_row(const SplitWalk& walk, int k, StoreRun<C> store, void* base, in
     });
 }
 
+// n floats side by side from `offset` on: where they lie if they do, else loaded into `values`.
+inline const float* floats_at(DType dtype, LoadRun<float> load, const void* x, int64_t offset, int64_t n,
+                              float* values) {
+  if (dtype == DType::f32) return static_cast<const float*>(x) + offset;
+  load(x, offset, 1, n, values);
+  return values;
+}
+
 // Calls f(offset) for each element along the worked dimensions of the result at `first`, where the walk's first two
 // operands lie alike.
 template <class F>

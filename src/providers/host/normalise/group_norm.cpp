@@ -46,14 +46,9 @@ struct GroupNormBody {
               total[i] = 0;
               center[i] = square ? centers[kept + i * out_step] : 0;
             }
-            for (const Nest& along : split.along)
-              walk(along, 0, along.runs(), [&](const int64_t* at, int64_t positions) {
-                for (int64_t p = 0; p < positions; ++p) {
-                  const int64_t from = offsets[0] + first + at[0] + p * along.run().stride[0];
-                  if (!direct) load(data, from, 1, count, buffer);
-                  sum_rows(direct ? static_cast<const float*>(data) + from : buffer, center, total, count, square);
-                }
-              });
+            for_each_along(split, offsets[0] + first, [&](int64_t from) {
+              sum_rows(floats_at(x.dtype, load, data, from, count, buffer), center, total, count, square);
+            });
             for (int64_t i = 0; i < count; ++i) result[kept + i * out_step] = total[i];
           }
           return;

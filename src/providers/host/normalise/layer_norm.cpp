@@ -80,11 +80,7 @@ struct LayerNormBody {
   void side_by_side(const void* x, void* y, const float* weights, const float* biases, int64_t first, int64_t n) const {
     float values[kChunk], mean[kChunk] = {}, inverse[kChunk];
     const bool direct = dtype == DType::f32;
-    const auto values_at = [&](int64_t offset) -> const float* {
-      if (direct) return static_cast<const float*>(x) + offset;
-      load(x, offset, 1, n, values);
-      return values;
-    };
+    const auto values_at = [&](int64_t offset) { return floats_at(dtype, load, x, offset, n, values); };
     double totals[kChunk] = {};
     if (centred) {
       sum_across(first, n, values_at, totals, [&](const float* from, float* sums) { add_across(from, sums, n); });

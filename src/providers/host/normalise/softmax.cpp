@@ -56,11 +56,7 @@ struct SoftmaxBody {
   void side_by_side(const void* x, void* y, int64_t first, int64_t n) const {
     float largest[kChunk], sum[kChunk] = {}, values[kChunk];
     const bool direct = dtype == DType::f32;
-    const auto values_at = [&](int64_t offset) -> const float* {
-      if (direct) return static_cast<const float*>(x) + offset;
-      load(x, offset, 1, n, values);
-      return values;
-    };
+    const auto values_at = [&](int64_t offset) { return floats_at(dtype, load, x, offset, n, values); };
     std::fill(largest, largest + n, -math::kInfinity);
     for_each_along(split, first, [&](int64_t offset) { larger(values_at(offset), largest, n); });
     for_each_along(split, first, [&](int64_t offset) { add_exponentials(values_at(offset), largest, sum, n); });
