@@ -22,7 +22,6 @@ import numpy as np
 __all__ = ["Engine", "onnxruntime_session", "openvino_model", "prepare", "take_turns"]
 
 _LEAST_WARM_UP = 10  # runs
-_MOST_TRIALS = 200  # runs until `pylayout.settled()`
 
 
 @dataclass
@@ -47,6 +46,8 @@ def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], A
     from pylayout.networks import Network
     from pylayout.policy_results import split_events
 
+    from .turns import run_until_settled
+
     pylayout.set_threads(options["threads"])
     weights = dict(np.load(options["weights"]))
     network = Network(options["network"], weights, device=options["device"])
@@ -58,11 +59,10 @@ def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], A
         pylayout.synchronize(options["device"])
         return y
 
-    if policy == "auto":  # tries whole chains in several layouts, then settles
-        for trial in range(_MOST_TRIALS):
-            np.asarray(run())
-            if trial >= _LEAST_WARM_UP and pylayout.settled():
-                break
+    if policy == "auto":  # tries whole chains in several layouts, or on a GPU single ops, then settles
+        for _ in range(_LEAST_WARM_UP):
+            run()
+        run_until_settled(lambda: np.asarray(run()))
 
     def details() -> dict[str, Any]:
         splits = []

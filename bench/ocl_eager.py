@@ -29,6 +29,8 @@ import pylayout.ocl
 from pylayout._load import ffi, lib
 from pylayout.context import handle
 
+from .turns import run_until_settled
+
 
 def cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
     """Calls of common ops on tensors of `size` elements along one dimension."""
@@ -248,6 +250,9 @@ def main(arguments: list[str] | None = None) -> None:
         pl.set_tuning("off")
     if given.network:
         steps = network_steps(given.network, given.batch, given.image, given.device)
+        if ours:
+            for step in steps.values():
+                run_until_settled(step)
         if given.causes:
             return print_causes(steps, synchronize)
         if given.host:

@@ -5,12 +5,12 @@
 Inference, and a step of training with Adam (forward, cross entropy, backward, update) on the same images, targets and
 weights. `ocl` is eager PyTorch on the device; `compiled` the network and its loss under
 torch.compile(backend="pylayout") with tensors that lie there, Adam eager; `plan` the network as a plan without PyTorch,
-its step of training as one program with the update. These take turns in one process, round by round, a turn of twelve
-runs of which the first four do not count. Each step reads its loss, as loops of training do. A time is that of a turn's
-other runs, until the device is done with all of them, by their number: on `ocl` a loss is there before the step's
-backward is done, and the host goes on. `cuda` is the same eager
-PyTorch on CUDA, in a process of its own: PyTorch knows one accelerator a process, and its autograd fails on CUDA where
-`ocl` is registered.
+its step of training as one program with the update. Each runs until it is settled. Then they take turns in one
+process, round by round, a turn of twelve runs of which the first four do not count. Each step reads its loss, as loops
+of training do. A time is that of a turn's other runs, until the device is done with all of them, by their number: on
+`ocl` a loss is there before the step's backward is done, and the host goes on. `cuda` is the same eager PyTorch on
+CUDA, in a process of its own: PyTorch knows one accelerator a process, and its autograd fails on CUDA where `ocl` is
+registered.
 
 dlprimitives' figures are of the same batch, and are read from what its benchmark printed (bench/dlprimitives.py).
 --untuned: no engine measures its kernels before.
@@ -40,6 +40,7 @@ from pylayout.cli.terminal import Table, ms_text
 from . import dlprimitives, gpu_models, torchvision_models, training
 from .gpu import add_device, device_of
 from .record import write
+from .turns import run_until_settled
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
 ENGINES = ["plan", "compiled", "ocl", "cuda"]
@@ -185,6 +186,8 @@ def measure(torch: Any, network: str, work: str, options: argparse.Namespace) ->
     apart = {name: float(np.linalg.norm(each - base) / np.linalg.norm(base)) for name, each in results.items()}
     if max(apart.values()) > APART:
         raise SystemExit(f"{network}, {work}: results differ by {apart} of the first one's, expected at most {APART}")
+    for run in runs.values():
+        run_until_settled(run)
     ms = turns(runs, options.rounds, options.steps, waits_for(torch, options))
     return {
         "network": network, "batch": options.batch, "math": options.math, "work": work, "ms": ms, "first_s": first

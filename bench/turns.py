@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import pylayout as pl
+
 
 def take_turns(engines: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Median milliseconds of each; in a round each is run once unseen and three times by the clock."""
@@ -21,6 +23,14 @@ def take_turns(engines: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
                 run()
                 times[name].append(1e3 * (time.perf_counter() - start))
     return {name: round(statistics.median(each), 4) for name, each in times.items()}
+
+
+def run_until_settled(run: Callable[[], Any], seconds: float = 90) -> None:
+    """Runs it until nothing is compiled, measured or tried beside its runs any more, or the time is up."""
+    end = time.perf_counter() + seconds
+    run()
+    while not pl.settled() and time.perf_counter() < end:
+        run()
 
 
 def relative_error(result: Any, exact: Any) -> float:

@@ -46,6 +46,8 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual std::string fingerprint() const = 0;
   // Shown to people and programs: name, vendor, driver, limits, features, as text values.
   virtual std::map<std::string, std::string> properties() const = 0;
+  // What a GPU can do, as it describes itself: multiplications and additions of f32 in a millisecond, at most.  0: unknown.
+  virtual double peak_flops_per_ms() const { return 0; }
   // How many threads are worth preparing kernels with.
   virtual int builders() const;
 

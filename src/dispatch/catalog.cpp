@@ -55,6 +55,15 @@ void keep_winners(Entry& entry) {
 
 }  // namespace
 
+std::vector<Way*> Entry::choices() {
+  const auto measured = [](const Way& way) { return way.usable && way.measured; };
+  const bool some = open && std::any_of(ways.begin(), ways.end(), measured);
+  std::vector<Way*> list;
+  for (Way& way : ways)
+    if (way.usable && (!some || way.measured || way.taken)) list.push_back(&way);
+  return list;
+}
+
 Catalog::Catalog(Machine& machine, CostDatabase& costs)
     : machine_(machine),
       costs_(costs),

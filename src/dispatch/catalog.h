@@ -50,6 +50,7 @@ struct Way {
   Setting<bool> within{false};  // ms is not measured, but what it took within a program
   Setting<bool> tabled{false};  // ms is neither, but follows from a table of machines like this one (cost_tables.h)
   Setting<bool> usable{true};   // false: preparing it failed, or it is wrong
+  Setting<bool> taken{false};   // an eager call ran it
   double wrong = 0;             // how far its result was from the others', of a way that is not used for that
   bool agrees = false;          // its result was held against the others' in this process, and is theirs
   std::shared_ptr<Kernel> kernel;
@@ -75,6 +76,12 @@ struct Entry : Origin, std::enable_shared_from_this<Entry> {
   // found out about it.
   std::string only;
   bool follows() const { return !only.empty(); }
+
+  // Its ways are compiled and measured behind the calls (dispatch/later_measuring.h).
+  std::atomic<bool> open{false};
+  // The usable ways that an eager call chooses among.  While it is open, from the first measurement on: of the others,
+  // whose kernels may not be there and whose estimates are no match for a time, those alone that ran before.
+  std::vector<Way*> choices();
 
   std::mutex lock;  // guards what follows and the mutable parts of ways
   bool all_measured = false;
@@ -135,6 +142,9 @@ class Catalog {
   // `prepare_seconds`: as MeasureLimits::seconds.
   void measure(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options,
                double prepare_seconds = INFINITY);
+  // The same, and choices that were made stay as they are until the epoch grows.
+  void measure_unannounced(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options,
+                           double prepare_seconds = INFINITY);
   // Holds a way's result against the others', without timing it.  False if it cannot be used: it failed, or it is
   // wrong.
   bool compare(Entry& entry, Way& way);
@@ -204,9 +214,14 @@ class Catalog {
   // far its result was from the others'.
   std::vector<CostDatabase::Record> found_wrong(const Device& device, const std::string& provider) const;
 
-  // The rates of a device, measured once for each environment.
+  // The rates of a device, measured once for each environment: of a GPU, whose kernels take seconds to compile, when
+  // find_rates() is called first.  Before they follow from what it says of itself.  With tuning off
+  // nothing is measured.
   Rates rates(Device& device);
-  Rates calibrate(Device& device);
+  // Measures them where that was not done.  True if it was now: estimates that rest on others are corrected by
+  // correct_estimates().
+  bool find_rates(Device& device, const Ready& ready = {});
+  Rates calibrate(Device& device, const Ready& ready = {});
   std::string environment(const Device& device, const std::string& provider, int threads = 0) const;
   // Those of every device and provider here, with each number of threads up to the processors'.
   std::set<std::string> environments() const;
@@ -249,6 +264,7 @@ class Catalog {
   bool is_quiet(const Device& device, int threads);  // in the last moments; threads 0: all
   // Processors that others take beyond those that the device's ops leave free.
   static double beyond_the_spare(double others, const Device& device, int threads);
+  std::optional<Rates> kept_rates(const std::string& key, const Device& device);
   void refuse_wrong(Way& way, double error);
   std::vector<Witness> witnesses(Entry& entry);
   struct Belief {
@@ -269,7 +285,11 @@ class Catalog {
   std::unordered_map<std::string, EntryRef> entries_;
   std::vector<EntryRef> renewed_;  // those that were replaced: consumers and decisions point to them
   std::mutex rates_lock_;
-  std::unordered_map<std::string, Rates> rates_;
+  struct KnownRates {
+    Rates rates;
+    bool measured = false;
+  };
+  std::unordered_map<std::string, KnownRates> rates_;
   std::mutex measuring_;  // one measurement at a time
   std::mutex tables_lock_;
   CostTables tables_;

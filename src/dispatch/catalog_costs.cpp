@@ -218,9 +218,15 @@ void Catalog::correct_estimates(const std::vector<EntryRef>& entries) {
   bump_epoch();
 }
 
-// Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
-void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& given,
+void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& options,
                       double prepare_seconds) {
+  measure_unannounced(entry, chosen, options, prepare_seconds);
+  bump_epoch();
+}
+
+// Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
+void Catalog::measure_unannounced(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& given,
+                                  double prepare_seconds) {
   std::vector<TimedCandidate> timed;
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::vector<size_t> places;
@@ -283,7 +289,6 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
     way.busy = false;
     costs_.record(way.environment, entry.text, disturbed || timed[i].doubtful ? kBusy + way.key : way.key, way.ms);
   }
-  bump_epoch();
 }
 
 bool Catalog::compare(Entry& entry, Way& way) {

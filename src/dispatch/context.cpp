@@ -12,6 +12,7 @@
 #include "dispatch/cost_database.h"
 #include "dispatch/cost_tables.h"
 #include "dispatch/dispatcher.h"
+#include "dispatch/later_measuring.h"
 #include "dispatch/runner.h"
 #include "dispatch/tuner.h"
 #include "profile/profile.h"
@@ -26,9 +27,10 @@ Context::Context(const ContextOptions& options) : Machine(options) {
   costs_ = std::make_unique<CostDatabase>(options_.cache_dir);
   profile_ = std::make_unique<Profile>();
   catalog_ = std::make_unique<Catalog>(*this, *costs_);
-  conversions_ = std::make_unique<Conversions>(*this, *catalog_);
+  later_ = std::make_unique<LaterMeasuring>(*this, *catalog_, *profile_);
+  conversions_ = std::make_unique<Conversions>(*this, *catalog_, *later_);
   runner_ = std::make_unique<Runner>(*this, *catalog_, *conversions_, *profile_);
-  dispatcher_ = std::make_unique<Dispatcher>(*this, *catalog_, *conversions_, *runner_, *profile_);
+  dispatcher_ = std::make_unique<Dispatcher>(*this, *catalog_, *later_, *conversions_, *runner_, *profile_);
 }
 
 Context::~Context() = default;

@@ -21,6 +21,7 @@ class Catalog;
 class Conversions;
 class CostDatabase;
 class Dispatcher;
+class LaterMeasuring;
 class Profile;
 class Runner;
 struct OpCall;
@@ -75,6 +76,7 @@ class Context : public Machine, public std::enable_shared_from_this<Context> {
   CostDatabase& costs() { return *costs_; }
   Profile& profile() { return *profile_; }
   Catalog& catalog() { return *catalog_; }
+  LaterMeasuring& later_measuring() { return *later_; }
   Runner& runner() { return *runner_; }
 
  private:
@@ -83,6 +85,7 @@ class Context : public Machine, public std::enable_shared_from_this<Context> {
   std::unique_ptr<CostDatabase> costs_;
   std::unique_ptr<Profile> profile_;
   std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<LaterMeasuring> later_;
   std::unique_ptr<Conversions> conversions_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Dispatcher> dispatcher_;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "dispatch/later_measuring.h"
 #include "dispatch/machine.h"
 
 namespace pl {
@@ -13,16 +14,19 @@ constexpr double kStepOverheadMs = 0.005;
 
 }  // namespace
 
-Conversion Conversions::plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure,
-                             int threads) {
-  const Tuning tuning = measure ? machine_.options().tuning : Tuning::off;
+Conversion Conversions::plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target,
+                             ReorderCosts costs, int threads) {
+  const Tuning tuning = costs == ReorderCosts::known ? Tuning::off : machine_.options().tuning;
   // A step that changes nothing is no step; one that cannot be made makes the path impossible.
   const auto add_reorder = [&](Conversion& path, const TensorDesc& before, const TensorDesc& after, Device& device) {
     const EntryRef entry = catalog_.reorder(before, after, device, threads);
     if (!entry) return true;
     MeasureLimits limits;
     limits.op_seconds = 0.03;
-    catalog_.measure(*entry, tuning, limits);
+    if (costs == ReorderCosts::eager)
+      later_.want(entry, tuning, limits);
+    else
+      catalog_.measure(*entry, tuning, limits);
     const auto ms = catalog_.best_ms(*entry);
     if (!ms) return false;
     path.steps.push_back({ConversionStep::Kind::reorder, entry, &device, after, *ms});
@@ -55,19 +59,23 @@ Conversion Conversions::plan(const TensorDesc& from, Device& source, const Tenso
   return best;
 }
 
-double Conversions::cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure,
-                            int threads) {
+double Conversions::cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target,
+                            ReorderCosts costs, int threads) {
   if (&source == &target && same_memory(from, to)) return 0;
   uint64_t key = hash_mix(from.hash(), to.hash());
   key = hash_mix(key, reinterpret_cast<uintptr_t>(&source));
   key = hash_mix(key, reinterpret_cast<uintptr_t>(&target));
-  key = hash_mix(key, uint64_t(measure) + 2 * uint64_t(threads));
+  key = hash_mix(key, uint64_t(costs) + 4 * uint64_t(threads));
   {
     std::lock_guard<std::mutex> guard(lock_);
+    if (const uint64_t published = later_.published(); published != published_) {
+      known_.clear();
+      published_ = published;
+    }
     auto it = known_.find(key);
     if (it != known_.end()) return it->second;
   }
-  const double ms = plan(from, source, to, target, measure, threads).ms;
+  const double ms = plan(from, source, to, target, costs, threads).ms;
   constexpr size_t kMost = 1 << 16;
   std::lock_guard<std::mutex> guard(lock_);
   if (known_.size() >= kMost) known_.clear();

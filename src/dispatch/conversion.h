@@ -15,6 +15,8 @@
 
 namespace pl {
 
+class LaterMeasuring;
+
 struct ConversionStep {
   enum class Kind { reorder, transfer } kind = Kind::reorder;
   EntryRef entry;            // of a reorder
@@ -28,15 +30,19 @@ struct Conversion {
   double ms = 0;
 };
 
+// What a reorder costs: as it is known, else estimated; or it is measured first where tuning permits: before anything
+// goes on, or as an eager call's op is (LaterMeasuring).
+enum class ReorderCosts { known, measured, eager };
+
 class Conversions {
  public:
-  Conversions(const Machine& machine, Catalog& catalog) : machine_(machine), catalog_(catalog) {}
-  // Plans; costs are measured if tuning permits and `measure` is set, else estimated.  Throws
-  // Error(unsupported) where no path exists.
+  Conversions(const Machine& machine, Catalog& catalog, LaterMeasuring& later)
+      : machine_(machine), catalog_(catalog), later_(later) {}
+  // Plans.  Throws Error(unsupported) where no path exists.
   // threads: of reorders on `cpu`; 0: the machine's.
-  Conversion plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true,
+  Conversion plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, ReorderCosts costs,
                   int threads = 0);
-  double cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true,
+  double cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, ReorderCosts costs,
                  int threads = 0);
   // What a copy to another place on the same device costs, as far as it is known; else an estimate.
   double copy_ms(const TensorDesc& desc, Device& device, int threads = 0);
@@ -45,7 +51,9 @@ class Conversions {
  private:
   const Machine& machine_;
   Catalog& catalog_;
+  LaterMeasuring& later_;
   std::mutex lock_;
+  uint64_t published_ = 0;                      // LaterMeasuring::published() when these were found
   std::unordered_map<uint64_t, double> known_;  // cost by hash of the four arguments
 };
 

@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/threads.h"
 #include "dispatch/conversion.h"
+#include "dispatch/later_measuring.h"
 #include "dispatch/runner.h"
 #include "dispatch/tuner.h"
 #include "profile/profile.h"
@@ -51,9 +52,11 @@ bool made_by_follower(const Tensor& tensor) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(Machine& machine, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile)
+Dispatcher::Dispatcher(Machine& machine, Catalog& catalog, LaterMeasuring& later, Conversions& conversions,
+                       Runner& runner, Profile& profile)
     : machine_(machine),
       catalog_(catalog),
+      later_(later),
       conversions_(conversions),
       runner_(runner),
       profile_(profile),
@@ -130,10 +133,10 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home, std::string& why_else
   // Where there is one way on the host nothing is to be found out, and an op whose sizes follow from data is new each
   // time.
   const bool one = &home == &machine_.host() && entry->ways.size() == 1;
-  catalog_.measure(*entry, one ? Tuning::off : machine_.options().tuning);
+  later_.want(entry, one ? Tuning::off : machine_.options().tuning);
   if (&home != &machine_.host() && !catalog_.best_ms(*entry)) {
     EntryRef fallback = catalog_.entry(op, machine_.host());
-    catalog_.measure(*fallback, machine_.options().tuning);
+    later_.want(fallback, machine_.options().tuning);
     if (catalog_.best_ms(*fallback)) {
       why_elsewhere = catalog_.refusals_in_a_line(*entry);
       return fallback;
@@ -141,6 +144,10 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home, std::string& why_else
   }
   if (!catalog_.best_ms(*entry)) fail(Code::unsupported, catalog_.why_nothing_runs(*entry));
   return entry;
+}
+
+bool Dispatcher::settled() const {
+  return machine_.options().tuning == Tuning::off || (contest_.all_settled() && later_.settled());
 }
 
 bool Dispatcher::contested(const CallAttributes& call) const {
@@ -184,6 +191,7 @@ bool Dispatcher::follow(Decision& decision, const Op& op, const SizeChoices::Cal
 Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& call,
                                            const std::vector<TensorRef>& inputs,
                                            const std::vector<TensorRef>& destinations, uint32_t turn) {
+  const LaterMeasuring::Choosing choosing(later_);
   auto decision = std::make_shared<Decision>();
   decision->schema = &schema;
   decision->call = call;
@@ -245,6 +253,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     // Without a kernel the way is now marked unusable, and a contest may have ended meanwhile: choose again.
     if (decision->kernel && generation == contest_.generation()) break;
   }
+  decision->way->taken = true;
   if (alike && !follows && lasting && decision->entry->device == decision->home)
     size_choices_.add(like, decision->way->candidate.dense_key());
   decision->together = dynamic_cast<const Together*>(decision->kernel.get());

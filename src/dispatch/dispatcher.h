@@ -23,13 +23,15 @@
 namespace pl {
 
 class Conversions;
+class LaterMeasuring;
 class Profile;
 class Runner;
 class Together;
 
 class Dispatcher {
  public:
-  Dispatcher(Machine& machine, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile);
+  Dispatcher(Machine& machine, Catalog& catalog, LaterMeasuring& later, Conversions& conversions, Runner& runner,
+             Profile& profile);
 
   std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations);
@@ -42,8 +44,8 @@ class Dispatcher {
   void forget_decisions();
   // Lets go of what was chosen for calls long ago, where all that takes more memory than it may.
   void trim();
-  // True once repeated programs run as they will from now on; see Contest.
-  bool settled() const { return machine_.options().tuning == Tuning::off || contest_.all_settled(); }
+  // True once repeated programs run as they will from now on; see Contest and LaterMeasuring.
+  bool settled() const;
   Contest& contest() { return contest_; }
 
  private:
@@ -128,6 +130,7 @@ class Dispatcher {
 
   Machine& machine_;
   Catalog& catalog_;
+  LaterMeasuring& later_;
   Conversions& conversions_;
   Runner& runner_;
   Profile& profile_;

@@ -430,6 +430,27 @@ class Measurement {
 
 }  // namespace
 
+MeasureOptions beside_runs() {
+  MeasureOptions options;
+  options.rounds = 4;
+  options.final_rounds = 1;
+  options.seconds = 0.02;
+  return options;
+}
+
+double cost_beside_runs(double ms, size_t bytes) {
+  constexpr double kLeastSampleMs = 0.02;  // as short ones are repeated
+  constexpr int kSamples = 6;              // the run that is compared included
+  constexpr double kBytesPerMs = 5e6;      // that are written
+  return kSamples * std::max(kLeastSampleMs, ms) + double(bytes) / kBytesPerMs;
+}
+
+double cost_beside_runs(const Candidate& candidate, double ms) {
+  size_t bytes = 0;
+  for (const TensorDesc& desc : candidate.inputs) bytes += desc.present ? desc.size_bytes() : 0;
+  return cost_beside_runs(ms, bytes);
+}
+
 MeasuringTime measuring_time() { return {1e-9 * double(measuring_ns), 1e-9 * double(comparing_ns)}; }
 
 void measure(Device& device, const Op& op, std::vector<TimedCandidate>& candidates, const MeasureOptions& options) {

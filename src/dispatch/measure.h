@@ -62,6 +62,12 @@ struct MeasureOptions {
 bool comes_from_afar(size_t constant_bytes);
 void evict(const Buffer& buffer);
 
+// How an op is measured beside what a program runs, and about what that has its device do, in ms: of a candidate that
+// takes `ms`, or of anything that takes so long and reads so many bytes of sample values.
+MeasureOptions beside_runs();
+double cost_beside_runs(const Candidate& candidate, double ms);
+double cost_beside_runs(double ms, size_t bytes);
+
 // Runs the candidates of one op on random data in buffers of its own.
 void measure(Device& device, const Op& op, std::vector<TimedCandidate>& candidates, const MeasureOptions& options);
 

@@ -43,10 +43,10 @@ bool may_write_there(const Candidate& candidate, size_t i, const std::vector<Ten
 }
 
 double Ranking::input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device) {
-  double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device);
+  double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device, ReorderCosts::eager);
   if (best > 0 && tensor->copies_hash())
     for (const TensorRef& copy : tensor->copies())
-      best = std::min(best, conversions_.cost_ms(copy->desc(), copy->device(), wanted, device));
+      best = std::min(best, conversions_.cost_ms(copy->desc(), copy->device(), wanted, device, ReorderCosts::eager));
   return best;
 }
 
@@ -55,7 +55,7 @@ double Ranking::output_ms(const TensorDesc& output, Device& device, const Tensor
   const TensorDesc& wanted = destination.desc();
   if (wanted.dtype != output.dtype || wanted.shape != output.shape) return 0;  // will be refused
   const TensorDesc dense = wanted.is_dense() ? wanted : TensorDesc::dense(wanted.dtype, wanted.shape);
-  return conversions_.cost_ms(output, device, dense, destination.device());
+  return conversions_.cost_ms(output, device, dense, destination.device(), ReorderCosts::eager);
 }
 
 // Where an input lies in the memory that is to be written, and the kernel does not say that it may.
@@ -97,7 +97,7 @@ double Ranking::consumers_ms(Entry& producer, const Way& way, int depth) {
     if (consumer.id && !user) continue;
     if (!user) {
       const TensorDesc plain = TensorDesc::dense(given.dtype, given.shape);
-      total += share * conversions_.cost_ms(given, *producer.device, plain, *producer.device);
+      total += share * conversions_.cost_ms(given, *producer.device, plain, *producer.device, ReorderCosts::eager);
     } else {
       total += share * penalty(*user, consumer.input, given, depth - 1);
     }
@@ -123,7 +123,8 @@ double Ranking::penalty(Entry& entry, int input, const TensorDesc& given, int de
     if (depth > 0) ms += consumers_ms(entry, way, depth);
     free = std::min(free, ms);
     if (ms < paid)
-      paid = std::min(paid, ms + switch_ms(way, conversions_.cost_ms(given, *entry.device, wanted, *entry.device)));
+      paid = std::min(paid, ms + switch_ms(way, conversions_.cost_ms(given, *entry.device, wanted, *entry.device,
+                                                                     ReorderCosts::eager)));
   }
   return std::isinf(paid) ? 0 : paid - free;
 }
@@ -134,12 +135,11 @@ std::vector<RankedWay> Ranking::ranked(const Op& op, Entry& entry, const Policy&
   const bool all_given = destinations.size() >= op.outputs.size() &&
                          std::all_of(destinations.begin(), destinations.end(), [](const auto& each) { return each; });
   std::vector<RankedWay> list;
-  for (Way& way : entry.ways) {
-    if (!way.usable) continue;
+  for (Way* const way : entry.choices()) {
     RankedWay ranked;
-    ranked.way = &way;
-    ranked.op_ms = way.ms;
-    const Candidate& candidate = way.candidate;
+    ranked.way = way;
+    ranked.op_ms = way->ms;
+    const Candidate& candidate = way->candidate;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i] || !candidate.inputs[i].present) continue;
       const Role role = op.schema->role_of(int(i));
@@ -150,14 +150,14 @@ std::vector<RankedWay> Ranking::ranked(const Op& op, Entry& entry, const Policy&
       if (per_op) {
         // As a framework without layout tracking: from plain and back around every op, weights too.
         const TensorDesc plain = TensorDesc::dense(op.in(int(i)).dtype, op.in(int(i)).shape);
-        ranked.reorder_ms += conversions_.cost_ms(plain, home, candidate.inputs[i], *entry.device);
+        ranked.reorder_ms += conversions_.cost_ms(plain, home, candidate.inputs[i], *entry.device, ReorderCosts::eager);
       } else if (role == Role::data) {
         const double ms = input_ms(inputs[i], candidate.inputs[i], *entry.device);
         ranked.reorder_ms += ms;
-        if (policy.mode == Policy::Mode::automatic) ranked.margin_ms += switch_ms(way, ms) - ms;
+        if (policy.mode == Policy::Mode::automatic) ranked.margin_ms += switch_ms(*way, ms) - ms;
       } else if (inputs[i]->changes()) {
-        ranked.reorder_ms +=
-            conversions_.cost_ms(inputs[i]->desc(), inputs[i]->device(), candidate.inputs[i], *entry.device);
+        ranked.reorder_ms += conversions_.cost_ms(inputs[i]->desc(), inputs[i]->device(), candidate.inputs[i],
+                                                  *entry.device, ReorderCosts::eager);
       }
       if (role == Role::data && obeys(policy, candidate.inputs[i])) ranked.matches += 1;
     }
@@ -167,11 +167,12 @@ std::vector<RankedWay> Ranking::ranked(const Op& op, Entry& entry, const Policy&
         ranked.reorder_ms += output_ms(output, *entry.device, *destinations[i]) +
                              aside_ms(candidate, i, *entry.device, inputs, destinations);
       if (policy.mode == Policy::Mode::per_op)
-        ranked.reorder_ms +=
-            conversions_.cost_ms(output, *entry.device, TensorDesc::dense(output.dtype, output.shape), home);
+        ranked.reorder_ms += conversions_.cost_ms(output, *entry.device, TensorDesc::dense(output.dtype, output.shape),
+                                                  home, ReorderCosts::eager);
       if (obeys(policy, output)) ranked.matches += 2 * int(inputs.size() + 1);
     }
-    if (policy.mode == Policy::Mode::automatic && !all_given) ranked.consumer_ms = consumers_ms(entry, way, kLookAhead);
+    if (policy.mode == Policy::Mode::automatic && !all_given)
+      ranked.consumer_ms = consumers_ms(entry, *way, kLookAhead);
     list.push_back(ranked);
   }
   std::stable_sort(list.begin(), list.end(), [&](const RankedWay& a, const RankedWay& b) {

@@ -98,11 +98,12 @@ void Runner::run_reorder(Entry& entry, Buffer& from, Buffer& to, const char* rol
   std::shared_ptr<Kernel> kernel;
   while (!kernel) {
     way = nullptr;
-    for (Way& candidate : entry.ways)
-      if (candidate.usable && (!way || before(candidate, *way))) way = &candidate;
+    for (Way* const candidate : entry.choices())
+      if (!way || before(*candidate, *way)) way = candidate;
     require(way != nullptr, Code::unsupported, "reorder: every implementation failed for ", entry.text);
     kernel = catalog_.kernel(entry, *way);
   }
+  way->taken = true;
   run_kernel(entry, *way, *kernel, {&from}, {&to}, "reorder", role, why);
 }
 
@@ -133,15 +134,15 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
   }
   if (keep)
     if (TensorRef copy = tensor->find_copy(wanted, device)) return copy;
-  measure = measure && !once;
+  const ReorderCosts costs = measure && !once ? ReorderCosts::eager : ReorderCosts::known;
   const uint64_t version = tensor->buffer()->version();
   // From the tensor itself or from one of its copies, whichever is nearest.
   TensorRef source = tensor;
   if (keep && tensor->copies_hash()) {
-    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device, measure, threads(once));
+    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device, costs, threads(once));
     for (const TensorRef& copy : tensor->copies()) {
       if (copy->desc().dtype != tensor->desc().dtype) continue;  // may have lost precision
-      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device, measure, threads(once));
+      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device, costs, threads(once));
       if (ms < best) {
         best = ms;
         source = copy;
@@ -149,7 +150,7 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
     }
   }
   TensorRef current = source;
-  const Conversion path = conversions_.plan(source->desc(), source->device(), wanted, device, measure, threads(once));
+  const Conversion path = conversions_.plan(source->desc(), source->device(), wanted, device, costs, threads(once));
   for (const ConversionStep& step : path.steps) {
     TensorRef next = Tensor::allocate(*step.device, step.result);
     if (step.kind == ConversionStep::Kind::reorder) {

@@ -302,7 +302,7 @@ double ConversionCosts::ms(const TensorDesc& from, Device& source, const TensorD
   const auto [it, added] = known_.try_emplace(key(from, source, to, target));
   if (added) {
     try {
-      it->second.ms = conversions_.cost_ms(from, source, to, target, false, threads_);
+      it->second.ms = conversions_.cost_ms(from, source, to, target, ReorderCosts::known, threads_);
     } catch (const Error& error) {
       if (error.code() != Code::unsupported) throw;
       it->second = {kInfinity, true};
@@ -323,7 +323,7 @@ bool ConversionCosts::measure(const TensorDesc& from, Device& source, const Tens
   if (&source == &target && same_memory(from, to)) return false;
   Known& known = known_[key(from, source, to, target)];
   if (known.measured) return false;
-  known = {conversions_.cost_ms(from, source, to, target, true, threads_), true};
+  known = {conversions_.cost_ms(from, source, to, target, ReorderCosts::measured, threads_), true};
   return true;
 }
 

@@ -492,6 +492,7 @@ void Plan::Compiler::compile() {
     if (recalled == Recalled::settled) return finish(false, {});
   }
   if (live) tuning_ = Tuning::off;
+  if (tuning_ != Tuning::off) context_.catalog().find_rates(*plan_.home_);
   if (plan_.home_->traits().compiles)
     builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt(), plan_.home_->builders());
   std::vector<std::unique_ptr<Variant>> list = variants();

@@ -423,7 +423,7 @@ void Plan::LiveAtOnce::add_chores(const Variant& variant, const Assignment& assi
   }
   for (const Use& use : conversions_of(graph, nodes, *plan_.home_, assignment)) {
     const Conversion path =
-        plan_.conversions_->plan(use.given, *use.source, use.wanted, *use.target, false, variant.threads);
+        plan_.conversions_->plan(use.given, *use.source, use.wanted, *use.target, ReorderCosts::known, variant.threads);
     for (const ConversionStep& step : path.steps) {
       if (step.kind != ConversionStep::Kind::reorder) continue;
       Way* best = nullptr;

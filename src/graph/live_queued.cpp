@@ -30,27 +30,19 @@ constexpr size_t kSome = 4;     // ways of each op that are measured before all 
 constexpr size_t kFew = 2;      // and before those
 constexpr double kNear = 1.15;  // measured: times what was chosen; such a way is tried where it stands
 constexpr int kMostSiblings = 3, kMostImproved = 6;
-constexpr double kMostOfARun = 0.9;      // what a sample of a way may take
-constexpr double kPromise = 0.02;        // that a program has to promise to be faster by
-constexpr double kBetweenMs = 1000;      // programs that are tried while ops are still measured
-constexpr double kNearUniform = 1.05;    // times the plan's by costs: a uniform layout is not tried beyond
-constexpr double kDistrusted = 1.5;      // estimates beside measured ways of the same op
-constexpr double kLeastSampleMs = 0.02;  // as short ways are repeated
-constexpr int kSamples = 6;              // of a way, runs that are compared included
-constexpr double kBytesPerMs = 5e6;      // of sample values that are written
-constexpr double kMostAtOnceMs = 20;     // of device time, before others' share of it is looked at again
+constexpr double kMostOfARun = 0.9;    // what a sample of a way may take
+constexpr double kPromise = 0.02;      // that a program has to promise to be faster by
+constexpr double kBetweenMs = 1000;    // programs that are tried while ops are still measured
+constexpr double kNearUniform = 1.05;  // times the plan's by costs: a uniform layout is not tried beyond
+constexpr double kDistrusted = 1.5;    // estimates beside measured ways of the same op
+constexpr double kMostAtOnceMs = 20;   // of device time, before others' share of it is looked at again
 constexpr std::chrono::milliseconds kPatience(20), kAtMost(200);
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What measuring a way, or comparing its result, has the device do.
-double cost_of_measuring(const Way& way) {
-  double bytes = 0;
-  for (const TensorDesc& desc : way.candidate.inputs) bytes += desc.present ? double(desc.size_bytes()) : 0;
-  return kSamples * std::max(kLeastSampleMs, double(way.ms)) + bytes / kBytesPerMs;
-}
+double cost_of(const Way& way) { return cost_beside_runs(way.candidate, way.ms); }
 
 }  // namespace
 
@@ -364,17 +356,22 @@ std::vector<Plan::LiveQueued::Batch> Plan::LiveQueued::batches(size_t most) {
   return list;
 }
 
-// What devices like this one measured, where it holds here, takes the place of estimates.
+// What the device can do, and what devices like this one measured, where it holds here, takes the place of estimates.
 void Plan::LiveQueued::ask_tables() {
+  Catalog& catalog = plan_.context_->catalog();
+  const std::vector<EntryRef> entries = entries_of(variant_->nodes);
   const auto ready = [&](const EntryRef& entry, const std::vector<size_t>& ways) {
-    if (entry->device->traits().compiles)
+    if (entry->device->traits().compiles) {
+      for (const size_t way : ways) builders_->add(entry, way);  // again: nothing happens
       while (!builders_->wait(entry, ways, std::chrono::steady_clock::now() + kPatience)) check();
+    }
     double cost = 0;
-    for (size_t way : ways) cost += cost_of_measuring(entry->ways[way]);
+    for (size_t way : ways) cost += cost_of(entry->ways[way]);
     afford(cost);
     return true;
   };
-  plan_.context_->catalog().check_tables(entries_of(variant_->nodes), builders_.get(), ready);
+  if (catalog.find_rates(*plan_.home_, ready)) catalog.correct_estimates(entries);
+  catalog.check_tables(entries, builders_.get(), ready);
 }
 
 void Plan::LiveQueued::measure(size_t most) {
@@ -384,10 +381,6 @@ void Plan::LiveQueued::measure(size_t most) {
   for (const Batch& batch : list)
     for (size_t way : batch.ways)
       if (batch.entry->device->traits().compiles) builders_->add(batch.entry, way);
-  MeasureOptions options;
-  options.rounds = 4;
-  options.final_rounds = 1;
-  options.seconds = 0.02;
   std::vector<EntryRef> entries;
   for (const Batch& batch : list) {
     if (batch.entry->device->traits().compiles)
@@ -398,10 +391,10 @@ void Plan::LiveQueued::measure(size_t most) {
       double cost = 0;
       while (done < batch.ways.size() && (some.empty() || cost < kMostAtOnceMs)) {
         some.push_back(batch.ways[done]);
-        cost += cost_of_measuring(batch.entry->ways[batch.ways[done++]]);
+        cost += cost_of(batch.entry->ways[batch.ways[done++]]);
       }
       afford(cost);
-      catalog.measure(*batch.entry, some, options);
+      catalog.measure(*batch.entry, some, beside_runs());
     }
     entries.push_back(batch.entry);
     if (now_ms() - improved_at_ms_ > kBetweenMs) improve("auto");
@@ -435,7 +428,7 @@ bool Plan::LiveQueued::improve(const std::string& name) {
     bool news = false;
     for (const Use& use : conversions_of(variant_->graph, variant_->nodes, *plan_.home_, found)) {
       if (!variant_->costs->measure(use.given, *use.source, use.wanted, *use.target)) continue;
-      spend(kSamples * kLeastSampleMs + double(use.given.size_bytes()) / kBytesPerMs);
+      spend(cost_beside_runs(0, use.given.size_bytes()));
       news = true;
       check();
     }
@@ -497,7 +490,7 @@ bool Plan::LiveQueued::compared(const EntryRef& entry, Way& way) {
       if (each == &way) return false;
       continue;
     }
-    afford(cost_of_measuring(*each));
+    afford(cost_of(*each));
     if (!catalog.compare(*entry, *each) && each == &way) return false;
   }
   return true;
@@ -518,8 +511,8 @@ bool Plan::LiveQueued::prepare(const Assignment& assignment) {
     note(state.entry, state.way);
   }
   for (const Use& use : conversions_of(variant_->graph, variant_->nodes, *plan_.home_, assignment)) {
-    const Conversion path =
-        plan_.conversions_->plan(use.given, *use.source, use.wanted, *use.target, false, variant_->threads);
+    const Conversion path = plan_.conversions_->plan(use.given, *use.source, use.wanted, *use.target,
+                                                     ReorderCosts::known, variant_->threads);
     for (const ConversionStep& step : path.steps) {
       if (step.kind != ConversionStep::Kind::reorder) continue;
       Way* best = nullptr;

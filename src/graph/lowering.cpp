@@ -251,7 +251,8 @@ void Lowering::emit_copy(const Form& from, const Place& target, int node, const 
 
 void Lowering::emit_conversion(const Form& from, const TensorDesc& wanted, Device& device, int node,
                                const std::string& cause, const Place& target) {
-  const Conversion path = conversions_.plan(from.desc, *from.device, wanted, device, false, program_.threads_);
+  const Conversion path =
+      conversions_.plan(from.desc, *from.device, wanted, device, ReorderCosts::known, program_.threads_);
   Form current = from;
   for (size_t i = 0; i < path.steps.size(); ++i) {
     const ConversionStep& part = path.steps[i];
@@ -303,7 +304,8 @@ Program::Place Lowering::obtain(ValueId value, const TensorDesc& wanted, Device&
   const Form* nearest = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (const Form& form : forms) {
-    const double ms = conversions_.cost_ms(form.desc, *form.device, wanted, device, false, program_.threads_);
+    const double ms =
+        conversions_.cost_ms(form.desc, *form.device, wanted, device, ReorderCosts::known, program_.threads_);
     if (ms < least) {
       least = ms;
       nearest = &form;

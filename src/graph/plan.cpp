@@ -184,7 +184,7 @@ void Plan::extend(Graph other) {
 }
 
 void Plan::begin(bool named) {
-  conversions_ = std::make_shared<Conversions>(*context_, context_->catalog());
+  conversions_ = std::make_shared<Conversions>(*context_, context_->catalog(), context_->later_measuring());
   constants_ = std::make_shared<PackedConstants>(*context_);
   if (named) sizes_ = std::make_unique<Sizes>(*this);
   graph_.forget_rules();

@@ -257,7 +257,7 @@ TEST("all") {
   options.without = {"opencl"};
   const auto context = Context::create(options);
   Device& cpu = context->device("cpu");
-  Conversions conversions(*context, context->catalog());
+  Conversions conversions(*context, context->catalog(), context->later_measuring());
   ConversionCosts costs(conversions, 1);
   const TensorDesc x = TensorDesc::dense(DType::f32, {1, 16, 8, 8});
   const double scale = costs.ms(x, cpu, x.with_layout(Layout::channels_last(4)), cpu);

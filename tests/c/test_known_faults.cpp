@@ -331,9 +331,41 @@ void check_softplus() {
   Fixture f;
   const auto a = pltest::random_argument(DType::f32, {1, 32, 8, 8}, 1, -12, -6);
   const auto b = pltest::random_argument(DType::f32, {1, 32, 8, 8}, 2, 0.9, 1.1);
-  pltest::Values y;
-  for (size_t i = 0; i < a.values.size(); ++i) y.push_back(std::log1p(std::exp(a.values[i] * b.values[i])));
-  pltest::check_candidates(*f.onednn, *f.device, "mul", "activation=softplus", {a, b}, y, {1e-4, 1e-9});
+  // Of eight channels, whose sums are as small.
+  const auto x = pltest::random_argument(DType::f32, {5, 8}, 3, 0.9, 1.1);
+  const auto image = pltest::random_argument(DType::f32, {1, 8, 5, 1}, 3, 0.9, 1.1);
+  const auto w = pltest::random_argument(DType::f32, {16, 8}, 4, -1.5, -0.75);
+  const auto filter = pltest::random_argument(DType::f32, {16, 8, 1, 1}, 4, -1.5, -0.75);
+  const auto turned = pltest::random_argument(DType::f32, {8, 16}, 5, -1.5, -0.75);
+  pltest::Values products, of_linear, of_matmul, of_conv(80);
+  for (size_t i = 0; i < a.values.size(); ++i) products.push_back(a.values[i] * b.values[i]);
+  for (size_t n = 0; n < 5; ++n)
+    for (size_t m = 0; m < 16; ++m) {
+      double linear = 0, matmul = 0;
+      for (size_t k = 0; k < 8; ++k) {
+        linear += x.values[8 * n + k] * w.values[8 * m + k];
+        matmul += x.values[8 * n + k] * turned.values[16 * k + m];
+        of_conv[5 * m + n] += image.values[5 * k + n] * filter.values[8 * m + k];
+      }
+      of_linear.push_back(linear);
+      of_matmul.push_back(matmul);
+    }
+  for (const std::string name : {"softplus", "mish"}) {
+    const auto check = [&](const char* op, const std::vector<pltest::Argument>& arguments, pltest::Values sums,
+                           const std::string& attributes) {
+      for (double& y : sums) {
+        const double plus = std::log1p(std::exp(y));
+        y = name == "softplus" ? plus : y * std::tanh(plus);
+      }
+      pltest::check_candidates(*f.onednn, *f.device, op, attributes, arguments, sums, {1e-5, 1e-10});
+    };
+    const std::string step = "activation=" + name;
+    check("mul", {a, b}, products, step);
+    check("linear", {x, w}, of_linear, step);
+    check("matmul", {x, turned}, of_matmul, step);
+    check("conv2d", {image, filter}, of_conv, step);
+    check(name.c_str(), {a}, a.values, "");
+  }
 }
 
 void check_nan_stays() {

@@ -48,6 +48,7 @@ Capabilities read_capabilities(const Platform& platform, cl_device_id device) {
   // Tests ask for what GPUs alone are given, where there is none.
   if (const char* as = std::getenv("PYLAYOUT_OPENCL_AS"); as && std::string(as) == "gpu") c.gpu = true, c.cpu = false;
   c.compute_units = value<cl_uint>(cl, device, CL_DEVICE_MAX_COMPUTE_UNITS, 1);
+  c.clock_mhz = value<cl_uint>(cl, device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
   c.max_work_group = value<size_t>(cl, device, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
   size_t items[8] = {1, 1, 1};  // at least three dimensions; more are not used
   if (cl.clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, nullptr) == CL_SUCCESS)

@@ -15,6 +15,7 @@ struct Capabilities {
   std::string extensions;  // separated and surrounded by spaces
   bool cpu = false, gpu = false;
   unsigned compute_units = 1;
+  unsigned clock_mhz = 0;
   size_t max_work_group = 1;                     // work-items
   size_t max_work_items[3] = {1, 1, 1};          // per dimension of a work-group
   size_t local_memory = 0;                       // bytes

@@ -189,9 +189,20 @@ ProgramRef OpenclDevice::build(const KernelSource& source) {
 bool OpenclDevice::declares_builtins() { return session().declares_builtins; }
 
 ProgramCache& OpenclDevice::programs() { return *session().programs; }
+double OpenclDevice::peak_flops_per_ms() const {
+  const Capabilities& has = capabilities_;
+  if (!has.gpu) return 0;
+  double lanes = 64;  // of a compute unit; AMD's, and of Mali and others about as many
+  if (has.nvidia)
+    lanes = has.compute_capability >= 86 || has.compute_capability < 60 || has.compute_capability == 61 ? 128 : 64;
+  else if (has.vendor.find("Intel") != std::string::npos)
+    lanes = 8;
+  return 2 * lanes * has.compute_units * has.clock_mhz * 1e3;
+}
+
 // One for each process that compiles.  Where NVIDIA's runtime compiles in this one alone, more threads would only make
 // what is needed first wait for what is needed last.  Who asks is about to use them: on a machine that never compiled
-// anything those processes start while the device's rates are measured.
+// anything those processes start while he makes ready what they are to compile.
 int OpenclDevice::builders() const {
   if (!capabilities_.nvidia) return Device::builders();
   session_->open();

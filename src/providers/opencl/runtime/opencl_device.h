@@ -35,6 +35,7 @@ class OpenclDevice : public Device {
 
   std::string fingerprint() const override;
   std::map<std::string, std::string> properties() const override { return capabilities_.properties(); }
+  double peak_flops_per_ms() const override;
   int builders() const override;
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
   void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
