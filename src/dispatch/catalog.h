@@ -79,6 +79,7 @@ struct Entry : Origin, std::enable_shared_from_this<Entry> {
 
   // Its ways are compiled and measured behind the calls (dispatch/later_measuring.h).
   std::atomic<bool> open{false};
+  std::atomic<bool> left_alone{false};  // that failed, for want of memory say: what is estimated stays
   // The usable ways that an eager call chooses among.  While it is open, from the first measurement on: of the others,
   // whose kernels may not be there and whose estimates are no match for a time, those alone that ran before.
   std::vector<Way*> choices();

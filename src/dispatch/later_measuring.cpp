@@ -25,7 +25,7 @@ LaterMeasuring::~LaterMeasuring() { background_.stop(); }
 void LaterMeasuring::want(const EntryRef& entry, Tuning tuning, const MeasureLimits& limits) {
   const bool later = tuning == Tuning::automatic && entry->device->traits().gpu && !background_.is_left_behind();
   if (!later) return catalog_.measure(*entry, tuning, limits);
-  if (entry->open || catalog_.to_measure(*entry, tuning).empty()) return;
+  if (entry->open || entry->left_alone || catalog_.to_measure(*entry, tuning).empty()) return;
   std::lock_guard<std::mutex> guard(lock_);
   if (entry->open.exchange(true)) return;
   ++left_;
@@ -33,7 +33,8 @@ void LaterMeasuring::want(const EntryRef& entry, Tuning tuning, const MeasureLim
   if (working_) return;
   working_ = background_.add([this] { work(); });
   if (working_) return;
-  waiting_.clear();  // there are no threads: what is estimated stays
+  waiting_.clear();  // there are no threads
+  entry->left_alone = true;
   close(*entry);
 }
 
@@ -86,7 +87,9 @@ void LaterMeasuring::work() {
       std::lock_guard<std::mutex> guard(lock_);
       entries.insert(entries.end(), waiting_.begin(), waiting_.end());
       waiting_.clear();
-    } catch (const std::exception&) {  // no memory for samples, say: what is estimated stays
+    } catch (const std::exception&) {  // what was not measured is left alone
+      for (const EntryRef& entry : entries)
+        if (entry->open) entry->left_alone = true;
     }
     end();
     std::lock_guard<std::mutex> guard(lock_);
@@ -152,13 +155,17 @@ void LaterMeasuring::measure(const std::vector<EntryRef>& entries, size_t most) 
     for (const size_t way : ways_of(*each.second, most)) builders_of(*each.second->device).add(each.second, way);
   for (const auto& each : order) {
     const EntryRef& entry = each.second;
-    // What measuring shows may bring others within reach of the best.
-    for (;;) {
-      const std::vector<size_t> ways = ways_of(*entry, most);
-      if (ways.empty()) break;
-      measure(entry, ways);
+    try {
+      // What measuring shows may bring others within reach of the best.
+      for (;;) {
+        const std::vector<size_t> ways = ways_of(*entry, most);
+        if (ways.empty()) break;
+        measure(entry, ways);
+      }
+    } catch (const Error&) {
+      entry->left_alone = true;
     }
-    if (catalog_.to_measure(*entry, Tuning::automatic).empty()) close(*entry);
+    if (entry->left_alone || catalog_.to_measure(*entry, Tuning::automatic).empty()) close(*entry);
     publish(false);
   }
 }

@@ -69,6 +69,11 @@ struct Fixture {
       for (int64_t i = 0; i < layers; ++i) REQUIRE(run(i));
     REQUIRE(context->settled());
   }
+  EntryRef entry() const {
+    for (const EntryRef& each : context->catalog().met(*device))
+      if (each->op.schema->kind == "test_turned") return each;
+    return nullptr;
+  }
   // What one more call takes on the device.
   double ms(int64_t layer = 0) const {
     CHECK(run(layer));
@@ -149,7 +154,7 @@ TEST("tuning_that_is_turned_off_ends_it") {
   options.tuning = Tuning::off;
   f.context->set_options(options);
   const auto end = steady_clock::now() + std::chrono::seconds(60);
-  const EntryRef entry = f.context->catalog().met(*f.device).front();
+  const EntryRef entry = f.entry();
   while (entry->open && steady_clock::now() < end) CHECK(f.run());
   CHECK(!entry->open);
   CHECK(f.run());
@@ -166,6 +171,20 @@ TEST("what_is_spent_is_bounded") {
   const double took = std::chrono::duration<double, std::milli>(steady_clock::now() - began).count();
   CHECK(took > (6 * (20 + 21 + 22 + 23 + 24) - LaterMeasuring::kMostCreditMs) / LaterMeasuring::kShare);
   CHECK(f.ms() == 14);
+}
+
+// Not again and again: what is estimated stays.
+TEST("without_memory_for_samples_an_op_is_left_alone") {
+  const Fixture f(kOffers);
+  CHECK(f.run());
+  f.device->release_cache();
+  f.device->set_memory_limit(1);
+  const auto end = steady_clock::now() + std::chrono::seconds(60);
+  while (!f.context->settled() && steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(20));
+  f.device->set_memory_limit(0);
+  for (int i = 0; i < 3; ++i) CHECK(f.ms() == 1.0);
+  CHECK(f.context->settled());
+  CHECK(f.entry()->left_alone);
 }
 
 TEST("a_profile_shows_no_measuring") {

@@ -450,28 +450,15 @@ TEST("fold_scale") {
   before("linear", {2, 7, 6}, {5, 6}, "sub", {6}, "linear+bias");
   before("linear", {2, 7, 6}, {5, 6}, "mul", {6}, "linear");
 
-  // Two in a row; what they become is computed by fold_constants.
-  const auto merged = [](const char* op, const Dims& first, const Dims& second, const std::string& ops) {
+  // Two in a row round as they stand, which sines of large arguments show.
+  for (const char* op : {"mul", "add"}) {
     const Graph graph = graph_of([&](GraphMaker& b) {
-      return b.add(op, {b.constant(second), b.add(op, {b.add("tanh", {b.input({4, 5})}), b.constant(first)})});
+      return b.add(op, {b.constant({5}), b.add(op, {b.add("tanh", {b.input({4, 5})}), b.constant({})})});
     });
     Graph after = graph;
     simplify(after, context());
-    CHECK(ops_of(after) == ops);
-    compare(graph, after, 1e-6, "two in a row");
-  };
-  merged("mul", {}, {5}, "tanh mul");
-  merged("add", {4, 1}, {4, 5}, "tanh add");
-  merged("add", {4, 1}, {5}, "tanh add add");  // the sum would be larger than both
-  merged("sub", {5}, {5}, "tanh sub sub");
-  GraphMaker chain;
-  ValueId sum = chain.input({4, 5});
-  for (int i = 0; i < 6; ++i) sum = chain.add("add", {sum, chain.constant({5})});
-  chain.finish({sum});
-  Graph shorter = chain.graph;
-  simplify(shorter, context());
-  CHECK(ops_of(shorter) == "add");
-  compare(chain.graph, shorter, 1e-6, "a chain of sums");
+    compare(graph, after, 0, op);
+  }
 }
 
 TEST("merge_equal") {

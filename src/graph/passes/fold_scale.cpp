@@ -1,5 +1,4 @@
-// fold_scale: factors and terms by channel go into the weights and bias of the product before or after them; two in a
-// row become one.
+// fold_scale: factors and terms by channel go into the weights and bias of the product before or after them.
 #include <algorithm>
 
 #include "graph/passes/constants.h"
@@ -59,19 +58,18 @@ ValueId variable_operand(Rewriter& rewriter, const Node& node) {
 }
 
 // Into the product before.
-bool fold_scale_into_product_before(Rewriter& rewriter, Context& context, size_t index) {
+void fold_scale_into_product_before(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
   const ValueId y = variable_operand(rewriter, node);
   const int before = rewriter.maker(y);
-  if (before < 0 || rewriter.uses(y) != 1) return false;
+  if (before < 0 || rewriter.uses(y) != 1) return;
   const auto product = product_of(rewriter, size_t(before));
-  if (!product) return false;
+  if (!product) return;
   const auto affine = affine_of_scale(rewriter, index, product->output_axis);
-  if (!affine) return false;
+  if (!affine) return;
   const bool scales = std::any_of(affine->scale.begin(), affine->scale.end(), [](double s) { return s != 1; });
-  if (!takes_output_affine(rewriter, *product, scales)) return false;
+  if (!takes_output_affine(rewriter, *product, scales)) return;
   fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift);
-  return true;
 }
 
 // Into the product after: `index` is that product.
@@ -84,39 +82,12 @@ void fold_scale_into_product_behind(Rewriter& rewriter, Context& context, size_t
     fold_input_affine(rewriter, context, *product, affine->x, affine->scale, affine->shift);
 }
 
-// (x + a) + b is x + (a + b), (x * a) * b is x * (a * b); fold_constants computes what is in brackets.
-void merge_scales(Rewriter& rewriter, size_t index) {
-  const Node& node = rewriter.node(index);
-  const Operation operation = operation_of(node);
-  if (operation != Operation::sum && operation != Operation::product) return;
-  const ValueId y = variable_operand(rewriter, node);
-  const int before = sole_maker(rewriter, y, operation);
-  if (before < 0) return;
-  const Node& first = rewriter.node(size_t(before));
-  const ValueId x = variable_operand(rewriter, first);
-  if (x == kNoValue || rewriter.is_constant(x)) return;
-  const auto other = [&](const Node& of, ValueId variable) {
-    return rewriter.input(of, rewriter.input(of, 0) == variable ? 1 : 0);
-  };
-  const ValueId a = other(first, x), b = other(node, y);
-  // Not (c, 1) with (1, w), which would make a larger constant.
-  const int64_t larger = std::max(rewriter.desc(a).elements(), rewriter.desc(b).elements());
-  std::vector<TensorDesc> descs = {TensorDesc::dense(rewriter.desc(a).dtype, rewriter.shape(a)),
-                                   TensorDesc::dense(rewriter.desc(b).dtype, rewriter.shape(b))};
-  if (make_op(*node.schema, {}, descs).out().elements() > larger) return;
-  const std::string name = node.schema->name;
-  const Attributes attributes = node.attributes;
-  const ValueId both = rewriter.insert(index, name, {}, {a, b}, "");
-  rewriter.rewrite(index, name, attributes, {x, both});
-}
-
 int run_fold_scale(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (operation_of(rewriter.node(index)) != Operation::none) {
-      if (!fold_scale_into_product_before(rewriter, context, index)) merge_scales(rewriter, index);
-    } else {
+    if (operation_of(rewriter.node(index)) != Operation::none)
+      fold_scale_into_product_before(rewriter, context, index);
+    else
       fold_scale_into_product_behind(rewriter, context, index);
-    }
   });
 }
 
@@ -125,9 +96,8 @@ int run_fold_scale(Graph& graph, Context& context) {
 Pass fold_scale() {
   return {"fold_scale",
           "Folds products, quotients, sums and differences with constants by channel into weights and bias of the "
-          "convolution or linear op before, or of the one after it (terms only if that has no padding); merges two "
-          "sums or two products with constants.  A result changes by roundings of its dtype relative to the sum of "
-          "the magnitudes; intermediate overflow may vanish.",
+          "convolution or linear op before, or of the one after it (terms only if that has no padding).  A result "
+          "changes by roundings of its dtype relative to the sum of the magnitudes; intermediate overflow may vanish.",
           run_fold_scale};
 }
 
