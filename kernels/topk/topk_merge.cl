@@ -4,8 +4,8 @@
 //
 // Tensors: `lists`, which from `from` on holds `count` lists of `length` elements for each row, one behind the other,
 // rows outermost.  RESULTS, where a row has no more than WAYS lists: SRC, VALUES and INDICES (s64) as rows
-// (common/rows.clh), where element j of row r is written; padding is left alone.  Else the merged lists are written
-// from `to` on; where the last part of a row has fewer lists, what is missing of `kept` elements is NO_ELEMENT.
+// (common/rows.clh), where element j of row r is written as its element j - skip; padding is left alone.  Else the
+// merged lists are written from `to` on; where the last part of a row has fewer lists, what is missing of `kept` elements is NO_ELEMENT.
 // One work-item takes one element of a list, and counts what comes before it in each of the others: a search by halves.
 // Work-groups: `groups` for the elements of WAYS lists, for each of the `parts` of a row, rows outermost.
 #include "common/rows.clh"
@@ -39,7 +39,7 @@ void topk_merge(
     __global sort_t* lists,
 #endif
     const ulong from, const ulong to, const uint length, const uint count, const uint kept, const uint groups,
-    const uint parts) {
+    const uint parts, const uint skip) {
     const uint task = (uint)get_group_id(0) / groups, row = task / parts, part = task - row * parts;
     const uint element = ((uint)get_group_id(0) - task * groups) * SEARCHERS + (uint)get_local_id(0);
     if (element >= length * WAYS) return;
@@ -68,14 +68,14 @@ void topk_merge(
             rank += low;
         }
     }
-    if (rank >= kept) return;
+    if (rank >= kept || rank < skip) return;
 #if RESULTS
     const idx_t place = PLACE_OF(key);
     ROW_DECLARE(i)
     ROW_LOGICAL(SRC, i, (idx_t)row)
     i[7] = place;
     const COMPUTE_T(SRC) x = LOAD(SRC, src, ROW_AT(SRC, i));
-    i[7] = rank;
+    i[7] = rank - skip;
     STORE(VALUES, values, ROW_AT(VALUES, i), x);
     STORE(INDICES, indices, ROW_AT(INDICES, i), (long)place);
 #else

@@ -3,9 +3,9 @@
 //   of the elements t * TILE ... t * TILE + TILE - 1 of a row those that come first, `kept` of them
 //
 // Tensors: SRC as rows (common/rows.clh), rows of one dimension of `size` elements.  RESULTS, where a row is one tile:
-// VALUES and INDICES (s64) as rows too, where element j of row r is written; padding is left alone: the library has
-// filled it with zeros before.  Else the lists of the tiles are written to `lists`, one behind the other, rows
-// outermost; what a tile lacks of `kept` elements is NO_ELEMENT.
+// VALUES and INDICES (s64) as rows too, where element j of row r is written as its element j - skip; padding is left
+// alone: the library has filled it with zeros before.  Else the lists of the tiles are written to `lists`, one behind
+// the other, rows outermost; what a tile lacks of `kept` elements is NO_ELEMENT.
 // A work-group sorts TILES tiles in local memory by Batcher's bitonic network, of which each work-item makes every
 // SORTERS-th comparison.
 #include "common/rows.clh"
@@ -43,7 +43,7 @@ void topk_tiles(TENSOR_IN(SRC, src),
 #else
                 __global sort_t* restrict lists,
 #endif
-                const idx_t size, const idx_t rows, const idx_t tiles_of_row, const idx_t kept) {
+                const idx_t size, const idx_t rows, const idx_t tiles_of_row, const idx_t kept, const idx_t skip) {
     __local sort_t sorted[ELEMENTS];
     const uint me = (uint)get_local_id(0);
     const idx_t first = (idx_t)get_group_id(0) * TILES, tiles = rows * tiles_of_row;
@@ -75,13 +75,13 @@ void topk_tiles(TENSOR_IN(SRC, src),
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint e = me; e < ELEMENTS; e += SORTERS) {
         const idx_t tile = first + e / TILE, at = e % TILE;
-        if (tile >= tiles || at >= kept) continue;
+        if (tile >= tiles || at >= kept || at < skip) continue;
 #if RESULTS
         const idx_t place = PLACE_OF(sorted[e]);
         ROW_LOGICAL(SRC, i, tile)
         i[7] = place;
         const COMPUTE_T(SRC) x = LOAD(SRC, src, ROW_AT(SRC, i));
-        i[7] = at;
+        i[7] = at - skip;
         STORE(VALUES, values, ROW_AT(VALUES, i), x);
         STORE(INDICES, indices, ROW_AT(INDICES, i), (long)place);
 #else

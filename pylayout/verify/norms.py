@@ -192,13 +192,13 @@ class TopK(Full):
     def compute(self) -> Any:
         x = self.tensors[0]
         assert x is not None
-        dim, k = int(self.attribute("dim", -1)), int(self.attribute("k"))
+        dim, k, skip = int(self.attribute("dim", -1)), int(self.attribute("k")), int(self.attribute("skip", 0))
         keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
         if self.attribute("largest", True):  # from the end: NaN is larger than any number
             order = x.shape[dim] - 1 - np.flip(np.argsort(np.flip(keys, dim), axis=dim, kind="stable"), dim)
         else:
             order = np.argsort(keys, axis=dim, kind="stable")
-        chosen = np.take(order, np.arange(k), axis=dim)
+        chosen = np.take(order, np.arange(skip, k), axis=dim)
         return [(np.take_along_axis(x, chosen, axis=dim), 0.0, self.dtype), (chosen, 0.0, "s64")]
 
 

@@ -12,16 +12,18 @@ void infer_topk(Op& op) {
   const int64_t k = op.attributes[attr::k];
   check(op, k >= 0 && k <= shape[int(dim)], Code::invalid_argument, "k is ", k, ", expected 0 to ", shape[int(dim)],
         " (the size of x along dimension ", dim, ")");
-  shape[int(dim)] = k;
+  const int64_t skip = op.attributes[attr::skip];
+  check(op, skip >= 0 && skip <= k, Code::invalid_argument, "skip is ", skip, ", expected 0 to ", k, " (k)");
+  shape[int(dim)] = k - skip;
   for (int k = 0; k < 2; ++k) add_output(op, shape);
 }
 
 Schema topk() {
   Schema schema("topk", "topk",
                 "The k largest or smallest elements along one dimension, and their indices.\n\n"
-                "values[j] = x[indices[j]], the j-th of x in descending (largest) or ascending order\n\n"
+                "values[j] = x[indices[j]], the (skip + j)-th of x in descending (largest) or ascending order\n\n"
                 "Of equal elements the one of lower index comes first; NaN counts as larger than any number.\n\n"
-                "Returns values and indices (s64), both of the shape of x with k elements along dim.\n\n"
+                "Returns values and indices (s64), both of the shape of x with k - skip elements along dim.\n\n"
                 "Source: semantics of torch.topk; order of equal elements: ONNX TopK.");
   schema.tensor("x", "rank at least 1; any dtype but bool")
       .of(dtypes::numbers)
@@ -30,6 +32,7 @@ Schema topk() {
       .attribute(attr::dim, int64_t(-1), "the dimension; negative counts from the last")
       .attribute(attr::largest, true, "the largest, else the smallest")
       .attribute(attr::sorted, true, "in order; False permits any order, which is the same here")
+      .attribute(attr::skip, int64_t(0), "how many of the first ones are left out; a median skips those before it")
       .axis(attr::dim)
       .result(Result("values").like("x"))
       .result(Result("indices").of(DType::s64));

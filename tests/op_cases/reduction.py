@@ -60,12 +60,12 @@ add("logcumsumexp", normal((5, 0)), dim=0)
 
 def _topk(torch, F, t, attributes):
     """In numpy: PyTorch leaves open which of equal elements comes first."""
-    x, k, dim = t[0].numpy(), attributes["k"], attributes.get("dim", -1)
+    x, k, dim, skip = t[0].numpy(), attributes["k"], attributes.get("dim", -1), attributes.get("skip", 0)
     if attributes.get("largest", True):  # from the end, with NaN last, elements of equal value in reverse
         order = x.shape[dim] - 1 - np.flip(np.argsort(np.flip(x, dim), dim, kind="stable"), dim)
     else:
         order = np.argsort(x, dim, kind="stable")
-    order = order.take(range(k), dim)
+    order = order.take(range(skip, k), dim)
     return torch.from_numpy(np.take_along_axis(x, order, dim)), torch.from_numpy(order)
 
 
@@ -100,6 +100,14 @@ for _largest in (True, False):
     add("topk", _holes((2, 3, 33)), _topk, k=33, largest=_largest, name="NaN")
 add("topk", lambda rng: [rng.integers(-(2**62), 2**62, (2, 3000))], _topk, k=3000, name="s64")
 add("topk", lambda rng: [rng.integers(0, 256, (3, 2500)).astype("u1")], _topk, k=70, name="u8")
+for _k, _skip in ((36, 35), (70, 69), (12, 3), (5, 5), (69, 2)):
+    add("topk", normal((4, 70)), _topk, k=_k, skip=_skip, largest=False)
+    add("topk", _holes((2, 3, 70)), _topk, k=_k, skip=_skip, name="NaN")
+add("topk", normal(X4), _topk, k=10, dim=1, largest=False, skip=9)
+add("topk", normal((2, 50257)), _topk, k=25129, largest=False, skip=25128)
+add("topk", normal((2, 3000)), _topk, k=2990, skip=7)
+add("topk", lambda rng: [rng.integers(-(2**62), 2**62, (2, 301))], _topk, k=151, skip=150, name="s64")
+add("topk", lambda rng: [rng.integers(0, 4, (5, 33)).astype("u1")], _topk, k=17, largest=False, skip=16, name="u8")
 
 
 def found_boxes(images: int, classes: int, count: int, spread: float = 1.0):

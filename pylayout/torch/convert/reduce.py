@@ -230,13 +230,13 @@ def _any_order(call: Call, x: Operand) -> bool:
     return bool(x.dtype == "f32" or not call.on_cpu())
 
 
-def _ordered(call: Call, x: Operand, k: int, dim: int, largest: bool) -> list[Operand]:
-    """The first k and their places; PyTorch lets a number have a dimension."""
+def _ordered(call: Call, x: Operand, k: int, dim: int, largest: bool, skip: int = 0) -> list[Operand]:
+    """The first k but for those that are left out, and their places; PyTorch lets a number have a dimension."""
     numbers = call.cast(x, "u8") if x.dtype == "bool" else x
     if x.ndim == 0:
         values, places = (call.reshape(each, []) for each in call.op("topk", call.reshape(numbers, [1]), k, 0, largest))
     else:
-        values, places = call.op("topk", numbers, k, dim, largest)
+        values, places = call.op("topk", numbers, k, dim, largest, skip=skip)
     return [call.cast(values, x.dtype.name), places]
 
 
@@ -253,11 +253,6 @@ def sort(call: Call, x: Operand, dim: int = -1, descending: bool = False, stable
     return _ordered(call, x, x.shape[dim] if x.ndim else 1, dim, bool(descending))
 
 
-def _at(call: Call, x: Operand, dim: int, place: int) -> Operand:
-    made: Operand = call.op("slice", x, [place], [place + 1], [dim])
-    return made
-
-
 def _picked(call: Call, found: list[Operand], dim: int, keepdim: bool) -> Any:
     return tuple(each if keepdim else call.op("squeeze", each, dim) for each in found)
 
@@ -265,8 +260,8 @@ def _picked(call: Call, found: list[Operand], dim: int, keepdim: bool) -> Any:
 @converter("kthvalue.default", note="on the CPU of other dtypes than float32")
 def kthvalue(call: Call, x: Operand, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     require(k > 0 and _any_order(call, x), f"{k} of {x.dtype}")
-    ordered = _ordered(call, x, k, dim, False)
-    return _picked(call, [_at(call, each, dim, k - 1) for each in ordered], dim, keepdim) if x.ndim else ordered
+    found = _ordered(call, x, k, dim, False, k - 1)
+    return _picked(call, found, dim, keepdim) if x.ndim else found
 
 
 @converter("median.dim", note="on the CPU of other dtypes than float32")
@@ -282,14 +277,13 @@ def median_of_all(call: Call, x: Operand) -> Operand:
 
 
 def _median(call: Call, x: Operand, dim: int) -> list[Operand]:
-    size = x.shape[dim]
-    ordered = call.op("topk", x, size, dim, False)
-    found = [_at(call, each, dim, (size - 1) // 2) for each in ordered]
-    if x.dtype in FLOATS:  # NaN comes last, and is the median wherever there is one
-        last = _at(call, ordered[0], dim, size - 1)
-        missing = call.op("isnan", last)
+    middle = (x.shape[dim] - 1) // 2
+    found = _ordered(call, x, middle + 1, dim, False, middle)
+    if x.dtype in FLOATS:  # NaN is the median wherever there is one
+        largest = call.op("amax", x, [dim], True)
+        missing = call.op("isnan", largest)
         first = call.op("argmax", x, dim, True)
-        found = [call.op("where", missing, last, found[0]), call.op("where", missing, first, found[1])]
+        found = [call.op("where", missing, largest, found[0]), call.op("where", missing, first, found[1])]
     return found
 
 

@@ -65,7 +65,7 @@ int64_t RowSort::add_steps(KernelList& kernels, OpenclDevice& device, const Addr
     sort.output(0, "VALUES").output(1, "INDICES");
   else
     sort.workspace();
-  sort.index(size_).index(rows_).index(tiles_.count).index(tiles_.length);
+  sort.index(size_).index(rows_).index(tiles_.count).index(tiles_.length).index(of_tiles ? of_tiles->skip : 0);
   const int64_t groups = (rows_ * tiles_.count + side_by_side - 1) / side_by_side;
   sort.global({size_t(groups * sorters)}).local({size_t(sorters)});
 
@@ -83,7 +83,7 @@ int64_t RowSort::add_steps(KernelList& kernels, OpenclDevice& device, const Addr
     const int64_t of_part = (lists.length * kWays + kSearchers - 1) / kSearchers;
     launch.workspace().scalar(cl_ulong(from)).scalar(cl_ulong(to)).scalar(cl_uint(lists.length));
     launch.scalar(cl_uint(lists.count)).scalar(cl_uint(next.length)).scalar(cl_uint(of_part));
-    launch.scalar(cl_uint(next.count));
+    launch.scalar(cl_uint(next.count)).scalar(cl_uint(last ? last->skip : 0));
     launch.global({size_t(rows_ * next.count * of_part * kSearchers)}).local({size_t(kSearchers)});
     lists = next;
   }

@@ -16,6 +16,7 @@ class RowSort {
   // As rows (addressing/rows.h) of one dimension.
   struct Results {
     const Addressing &values, &indices;  // outputs 0 and 1
+    int64_t skip = 0;                    // of the first elements, which are not written
   };
   // Queues the launches.  `src`, as rows, is input 0.  Padding of the results is left alone.
   void add(KernelList& kernels, OpenclDevice& device, const Addressing& src, const Results& results) const;

@@ -18,12 +18,12 @@ void list_topk(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "topk_tiles", out, [&](Candidate& candidate) {
     candidate.efficiency = device.capabilities().cpu ? 0.01 : 0.1;
     candidate.workspace_bytes = sort.workspace_bytes();
-    candidate.prepare = [&device, sort, dim, candidate] {
+    candidate.prepare = [&device, sort, dim, candidate, skip = int64_t(op.attributes[attr::skip])] {
       auto kernel = std::make_unique<KernelList>(device);
       add_zero_padding(*kernel, Addressing(candidate.outputs[0]), 0);
       add_zero_padding(*kernel, Addressing(candidate.outputs[1]), 1);
       const Addressing values = as_rows(candidate.outputs[0], {dim}), indices = as_rows(candidate.outputs[1], {dim});
-      sort.add(*kernel, device, as_rows(candidate.inputs[0], {dim}), {values, indices});
+      sort.add(*kernel, device, as_rows(candidate.inputs[0], {dim}), {values, indices, skip});
       return kernel;
     };
     return true;
