@@ -3,24 +3,10 @@
 #include <cstring>
 
 #include "providers/host/common/host.h"
+#include "providers/host/common/indices.h"
 
 namespace pl::host {
 namespace {
-
-// The indices in logical order, made non-negative.  Throws for one that is out of range.
-std::vector<int64_t> read_indices(const std::string& op, const TensorDesc& desc, const void* data, int64_t size) {
-  const int64_t count = desc.elements();
-  std::vector<int64_t> indices(size_t(std::max<int64_t>(count, 1)));
-  if (count) integer_loader(desc.dtype)(data, 0, 1, count, indices.data());
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t& index = indices[size_t(i)];
-    require(index >= -size && index < size, Code::invalid_argument, op, ": index is ", index, " at element ", i,
-            ", expected ", -size, " to ", size - 1);
-    if (index < 0) index += size;
-  }
-  indices.resize(size_t(count));
-  return indices;
-}
 
 // Copies slices of x, each as large as x without the indexed dimension, to their places.
 struct GatherBody {
@@ -35,7 +21,8 @@ struct GatherBody {
   PaddingZeroer zeroer;
 
   void operator()(const KernelArguments& arguments) const {
-    const std::vector<int64_t> indices = read_indices(op, index, input(arguments, index_input), size);
+    const std::vector<int64_t> indices =
+        checked_indices(op, integer_loader(index.dtype), input(arguments, index_input), index.elements(), size);
     const char* x = static_cast<const char*>(input(arguments, x_input));
     char* out = static_cast<char*>(output(arguments));
     const int64_t count = int64_t(indices.size());
@@ -111,14 +98,47 @@ void list_gather(const Op& op, CandidateList& out) {
 }
 PL_HOST_KIND("gather", list_gather);
 
+// n indices, `step` apart: where s64 lie side by side, as they are, else loaded into `room`.
+const int64_t* indices_at(DType dtype, LoadRun<int64_t> load, const void* index, int64_t offset, int64_t step,
+                          int64_t n, int64_t* room) {
+  if (dtype == DType::s64 && step == 1) return static_cast<const int64_t*>(index) + offset;
+  load(index, offset, step, n, room);
+  return room;
+}
+
 template <class T>
 struct GatherElementsBody {
   std::string op;
   int64_t size;
   std::vector<Nest> nests;  // over out, index, and x at 0 along the dimension
   DimOffset x_offset;       // of each index along it
+  int64_t x_step;           // the same along it, where x has no blocks; else 0
+  DType index_dtype;
   LoadRun<int64_t> load;
   PaddingZeroer zeroer;
+
+  // Of n neighbours of the result; false where an index is out of range, `wrong`.  place(j): of index j of x.
+  template <class Place>
+  PL_INLINE bool take(const int64_t* index, int64_t n, const T* x, int64_t step, T* out, int64_t out_step,
+                      int64_t& wrong, const Place& place) const {
+    bool right = true;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t j = index[i] + (index[i] < 0 ? size : 0);
+      if (uint64_t(j) >= uint64_t(size)) {
+        wrong = index[i];
+        right = false;
+        continue;
+      }
+      out[i * out_step] = x[i * step + place(j)];
+    }
+    return right;
+  }
+  bool take_run(const int64_t* index, int64_t n, const T* x, int64_t step, T* out, int64_t out_step,
+                int64_t& wrong) const {
+    if (!x_step) return take(index, n, x, step, out, out_step, wrong, x_offset);
+    if (x_step == 1 && out_step == 1) return take(index, n, x, step, out, 1, wrong, [](int64_t j) { return j; });
+    return take(index, n, x, step, out, out_step, wrong, [this](int64_t j) { return j * x_step; });
+  }
 
   void operator()(const KernelArguments& arguments) const {
     const T* x = static_cast<const T*>(input(arguments, 0));
@@ -128,21 +148,18 @@ struct GatherElementsBody {
     std::atomic<bool> failed{false};
     for (const Nest& nest : nests) {
       const int64_t* stride = nest.run().stride;
-      for_each_run(nest, 2, [&](const int64_t* offsets, int64_t n) {
-        int64_t chosen[kChunk];
-        for (int64_t start = 0; start < n; start += kChunk) {
-          const int64_t count = std::min(kChunk, n - start);
-          load(index, offsets[1] + start * stride[1], stride[1], count, chosen);
-          for (int64_t i = 0; i < count; ++i) {
-            const int64_t at = start + i;
-            int64_t j = chosen[i] < 0 ? chosen[i] + size : chosen[i];
-            if (j < 0 || j >= size) {
-              wrong = chosen[i];
-              failed = true;
-              continue;
-            }
-            out[offsets[0] + at * stride[0]] = x[offsets[2] + at * stride[2] + x_offset(j)];
-          }
+      for_each_run(nest, 1.2, [&](const int64_t* offsets, int64_t n) {
+        int64_t room[kChunk];
+        for (int64_t at = 0; at < n; at += kChunk) {
+          const int64_t count = std::min(kChunk, n - at);
+          const int64_t* chosen =
+              indices_at(index_dtype, load, index, offsets[1] + at * stride[1], stride[1], count, room);
+          int64_t beside = 0;
+          if (take_run(chosen, count, x + offsets[2] + at * stride[2], stride[2], out + offsets[0] + at * stride[0],
+                       stride[0], beside))
+            continue;
+          wrong = beside;
+          failed = true;
         }
       });
     }
@@ -171,6 +188,8 @@ void add_elements(const Op& op, CandidateList& out) {
                                      x.shape[dim],
                                      make_nests(y.shape, {{y, {}}, {index, {}}, {first, {}}}),
                                      DimOffset(x, dim),
+                                     x.layout.block_of(dim) > 1 ? 0 : x.strides[dim],
+                                     index.dtype,
                                      integer_loader(index.dtype),
                                      PaddingZeroer(y)};
       });

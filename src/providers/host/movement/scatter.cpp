@@ -5,7 +5,7 @@
 
 #include "providers/host/common/add_run.h"
 #include "providers/host/common/host.h"
-#include "providers/host/common/independent.h"
+#include "providers/host/common/indices.h"
 
 namespace pl::host {
 namespace {
@@ -89,47 +89,11 @@ void copy(const void* from, void* to, int64_t bytes) {
   });
 }
 
-std::vector<int64_t> indices_of(const LoadRun<int64_t> load, const void* data, int64_t count) {
-  std::vector<int64_t> indices(static_cast<size_t>(count));
-  if (count) load(data, 0, 1, count, indices.data());
-  return indices;
-}
-
-int64_t place_of(const char* op, int64_t index, int64_t size) {
-  require(index >= -size && index < size, Code::invalid_argument, op, ": index holds ", index, ", expected ", -size,
-          " to ", size - 1);
-  return index < 0 ? index + size : index;
-}
-
 struct AddOne {
   void operator()(char* to, const char* from, int64_t) const {
     *reinterpret_cast<float*>(to) += *reinterpret_cast<const float*>(from);
   }
 };
-
-// Counts from the end where an index is negative; false if one lies beside the dimension.
-PL_VECTORISED bool count_from_start(int64_t* index, int64_t n, int64_t size) {
-  int64_t beside = 0;
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    index[i] += index[i] < 0 ? size : 0;
-    beside |= (index[i] < 0) | (index[i] >= size);
-  }
-  return beside == 0;
-}
-
-std::vector<int64_t> places_of(const char* op, std::vector<int64_t> index, int64_t size) {
-  constexpr int64_t kPiece = 1 << 14;
-  const auto all = int64_t(index.size());
-  std::atomic<bool> right{true};
-  parallel_for((all + kPiece - 1) / kPiece, 0.5 * kPiece, [&](int64_t begin, int64_t end) {
-    const int64_t first = begin * kPiece;
-    if (!count_from_start(index.data() + first, std::min(end * kPiece, all) - first, size)) right = false;
-  });
-  if (!right)
-    for (int64_t i : index) place_of(op, i < 0 ? i - size : i, size);  // refuses the first one
-  return index;
-}
 
 // index: (outer, count, inner) elements, each for a run of neighbouring elements of src: those behind the last
 // dimension in which the index has more than one, if src spans x there.
@@ -141,37 +105,92 @@ struct ScatterBody {
   };
   std::vector<Line> lines;
   int64_t x_step, src_step, index_step, indices;  // steps along dim; how many indices there are
+  bool own_rows;  // each line is a row of x, has all of its elements side by side, and indices of its own
+  DType index_dtype;
   LoadRun<int64_t> load;
 
-  void operator()(const KernelArguments& arguments) const {
-    char* to = static_cast<char*>(output(arguments));
-    copy(input(arguments, 0), to, x_bytes);
-    const std::vector<int64_t> index = places_of("scatter", indices_of(load, input(arguments, 1), indices), size);
-    const char* src = static_cast<const char*>(input(arguments, 2));
+  struct Place {
+    int64_t x, src, index;
+  };
+  Place place_of_line(int64_t line) const {
+    Place at{0, 0, 0};
+    for (size_t d = lines.size(); d-- > 0;) {
+      const int64_t i = line % lines[d].size;
+      line /= lines[d].size;
+      at.x += i * lines[d].x_step;
+      at.src += i * lines[d].src_step;
+      at.index += i * lines[d].index_step;
+    }
+    return at;
+  }
+
+  // n elements of each run of a line, from `first` on.
+  template <class Put>
+  void put_line(const Place& at, const int64_t* index, int64_t step, char* to, const char* src, int64_t first,
+                int64_t n, const Put& put_run) const {
     const auto bytes = int64_t(size_of(put.dtype));
+    for (int64_t j = 0; j < count; ++j)
+      put_run(to + (at.x + index[j * step] * x_step + first) * bytes, src + (at.src + j * src_step + first) * bytes, n);
+  }
+
+  // A row's elements put, in one pass over its indices; false where one is out of range.
+  template <class Put>
+  PL_INLINE bool put_row(const int64_t* index, int64_t bytes, const char* src, char* to, const Put& put_one) const {
+    bool right = true;
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t place = index[j] + (index[j] < 0 ? size : 0);
+      if (uint64_t(place) < uint64_t(size))
+        put_one(to + place * bytes, src + j * bytes, 1);
+      else
+        right = false;
+    }
+    return right;
+  }
+
+  // Rows are copied, their indices read and their elements put by the same thread, one after the other.
+  void put_rows(const KernelArguments& arguments, int64_t rows) const {
+    const char* from = static_cast<const char*>(input(arguments, 0));
+    const char* src = static_cast<const char*>(input(arguments, 2));
+    char* to = static_cast<char*>(output(arguments));
+    const void* given = input(arguments, 1);
+    const auto bytes = int64_t(size_of(put.dtype));
+    std::atomic<bool> right{true};
+    parallel_for(rows, 1.5 * double(count) + 0.1 * double(size), [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> loaded(size_t(index_dtype == DType::s64 ? 0 : count));
+      for (int64_t i = begin; i < end; ++i) {
+        const Place at = place_of_line(i);
+        char* row = to + at.x * bytes;
+        if (from != to) std::memcpy(row, from + at.x * bytes, size_t(size * bytes));
+        const int64_t* index = static_cast<const int64_t*>(given) + at.index;
+        if (!loaded.empty()) {
+          load(given, at.index, 1, count, loaded.data());
+          index = loaded.data();
+        }
+        const char* own = src + at.src * bytes;
+        const bool all_right =
+            put.adds_floats() ? put_row(index, 4, own, row, AddOne()) : put_row(index, bytes, own, row, put);
+        if (!all_right) right = false;
+      }
+    });
+    if (!right) checked_indices("scatter", load, given, indices, size);  // names the first one that is wrong
+  }
+
+  void operator()(const KernelArguments& arguments) const {
     int64_t all = 1;
     for (const Line& line : lines) all *= line.size;
-    const auto each_line_by = [&](int64_t begin, int64_t end, int64_t first, int64_t n, auto put_run) {
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t rest = i, x_at = 0, src_at = 0, index_at = 0;
-        for (size_t d = lines.size(); d-- > 0;) {
-          const int64_t at = rest % lines[d].size;
-          rest /= lines[d].size;
-          x_at += at * lines[d].x_step;
-          src_at += at * lines[d].src_step;
-          index_at += at * lines[d].index_step;
-        }
-        for (int64_t j = 0; j < count; ++j) {
-          const int64_t place = index[size_t(index_at + j * index_step)];
-          put_run(to + (x_at + place * x_step + first) * bytes, src + (src_at + j * src_step + first) * bytes, n);
-        }
-      }
-    };
+    if (own_rows && all > 1) return put_rows(arguments, all);
+    char* to = static_cast<char*>(output(arguments));
+    copy(input(arguments, 0), to, x_bytes);
+    const std::vector<int64_t> index = checked_indices("scatter", load, input(arguments, 1), indices, size);
+    const char* src = static_cast<const char*>(input(arguments, 2));
     const auto each_line = [&](int64_t begin, int64_t end, int64_t first, int64_t n) {
-      if (n == 1 && put.adds_floats())
-        each_line_by(begin, end, first, n, AddOne());
-      else
-        each_line_by(begin, end, first, n, put);
+      for (int64_t i = begin; i < end; ++i) {
+        const Place at = place_of_line(i);
+        if (n == 1 && put.adds_floats())
+          put_line(at, index.data() + at.index, index_step, to, src, first, n, AddOne());
+        else
+          put_line(at, index.data() + at.index, index_step, to, src, first, n, put);
+      }
     };
     const double work = double(count) * (3.0 + 0.2 * double(run));
     if (all > 1 || run < 64) return parallel_for(all, work, [&](int64_t a, int64_t b) { each_line(a, b, 0, run); });
@@ -196,6 +215,8 @@ void list_scatter(const Op& op, CandidateList& out) {
                    1,
                    1,
                    index.elements(),
+                   dim == rank - 1 && index.elements() > 0,
+                   index.dtype,
                    integer_loader(index.dtype)};
   int64_t x_step = 1, src_step = 1, index_step = 1;
   bool running = true;  // src and x lie alike from here on
@@ -206,6 +227,7 @@ void list_scatter(const Op& op, CandidateList& out) {
       body.index_step = index_step;
       running = false;
     } else {
+      body.own_rows = body.own_rows && index.shape[d] == src.shape[d] && src.shape[d] == x.shape[d];
       running = running && index.shape[d] == 1 && src.shape[d] == x.shape[d];
       if (running)
         body.run *= x.shape[d];
@@ -231,11 +253,7 @@ struct ScatterNdBody {
     char* to = static_cast<char*>(output(arguments));
     copy(input(arguments, 0), to, x_bytes);
     const auto depth = int64_t(sizes.size());
-    const std::vector<int64_t> index = indices_of(load, input(arguments, 1), count * depth);
-    std::vector<int64_t> places(size_t(count), 0);
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t d = 0; d < depth; ++d)
-        places[size_t(i)] += place_of("scatter_nd", index[size_t(i * depth + d)], sizes[size_t(d)]) * steps[size_t(d)];
+    const std::vector<int64_t> places = read_places(input(arguments, 1), depth);
     const char* src = static_cast<const char*>(input(arguments, 2));
     const auto bytes = int64_t(size_of(put.dtype));
     const auto part = [&](int64_t first, int64_t n) {
@@ -245,6 +263,21 @@ struct ScatterNdBody {
     if (run < 64) return part(0, run);
     parallel_for(run / 32, double(count) * 8,
                  [&](int64_t a, int64_t b) { part(a * 32, (b == run / 32 ? run : b * 32) - a * 32); });
+  }
+
+ private:
+  // Of each slice, in elements.
+  std::vector<int64_t> read_places(const void* data, int64_t depth) const {
+    std::vector<int64_t> index(size_t(count * depth)), places(size_t(count), 0);
+    if (!index.empty()) load(data, 0, 1, count * depth, index.data());
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t d = 0; d < depth; ++d) {
+        const int64_t each = index[size_t(i * depth + d)], size = sizes[size_t(d)];
+        require(each >= -size && each < size, Code::invalid_argument, "scatter_nd: index holds ", each, ", expected ",
+                -size, " to ", size - 1);
+        places[size_t(i)] += (each < 0 ? each + size : each) * steps[size_t(d)];
+      }
+    return places;
   }
 };
 
