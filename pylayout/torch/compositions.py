@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from .bags import MAX, MEAN, SUM, ends_of
+from .bags import embedding_bag as joined_rows
+from .bags import embedding_bag_rows as chosen_rows
 from .fast_paths import encoder_layer, multi_head_attention
 
 __all__ = ["COMPOSED"]
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
-SUM, MEAN, MAX = 0, 1, 2
 
 
 def trilinear(
@@ -52,43 +53,16 @@ def embedding_bag(
     """`aten::_embedding_bag`. By how often a row is read PyTorch's CPU scales gradients of others: left to it."""
     if sparse or scale_grad_by_freq:
         return NotImplemented
+    ends = ends_of(indices, offsets, include_last_offset)
     bags = _bags(indices, offsets)
-    rows = weight.index_select(0, indices)
     counts = _counting(indices, weight.dtype, padding_idx)
     each = weight.new_ones(indices.shape[0]) if counts is None else counts[:, 0]
     sizes = weight.new_zeros(offsets.shape[0]).index_add(0, bags, each)
-    chosen = offsets.new_zeros(offsets.shape[0])
-    if mode == MAX:
-        made, chosen = _largest(rows, indices, bags, sizes, counts)
-    else:
-        if counts is not None:
-            rows = rows * counts
-        if per_sample_weights is not None:
-            rows = rows * per_sample_weights[:, None]
-        made = weight.new_zeros((offsets.shape[0], weight.shape[1])).index_add(0, bags, rows)
     if include_last_offset:  # what lies behind it is in no bag
-        made, sizes, chosen = made[:-1], sizes[:-1], chosen[:-1]
-    if mode == MEAN:
-        made = made / sizes.clamp(min=1)[:, None]
+        sizes = sizes[:-1]
+    made = joined_rows(weight, indices, ends, mode, per_sample_weights, padding_idx)
+    chosen = chosen_rows(weight, indices, ends, padding_idx) if mode == MAX else torch.zeros_like(ends)
     return made, bags, sizes.to(torch.int64), chosen
-
-
-def _largest(
-    rows: Tensor, indices: Tensor, bags: Tensor, sizes: Tensor, counts: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The largest of each column in each bag, and of which row of the table it is: the first of equal ones."""
-    if counts is not None:
-        rows = rows.masked_fill(counts == 0, -math.inf)
-    into, width = bags[:, None].expand(rows.shape), rows.shape[1]
-    made = rows.new_full((sizes.shape[0], width), -math.inf).scatter_reduce(0, into, rows, "amax")
-    places = torch.arange(rows.shape[0], device=rows.device)[:, None].expand(rows.shape)
-    behind = torch.full_like(made, rows.shape[0], dtype=torch.int64)
-    places = torch.where(rows == made.index_select(0, bags), places, rows.shape[0])
-    first = behind.scatter_reduce(0, into, places, "amin")
-    found = torch.cat([indices.to(torch.int64), indices.new_zeros(1, dtype=torch.int64)])
-    filled = (sizes > 0)[:, None]
-    chosen = found.index_select(0, first.reshape(-1)).reshape(first.shape)
-    return torch.where(filled, made, 0), torch.where(filled, chosen, 0)
 
 
 def embedding_bag_backward(
@@ -98,9 +72,9 @@ def embedding_bag_backward(
 ) -> Any:  # fmt: skip
     if sparse or scale_grad_by_freq:
         return NotImplemented
-    none = grad.new_zeros((num_weights, grad.shape[1]))
     if mode == MAX:
         filled = (bag_size > 0).to(grad.dtype)[:, None]
+        none = grad.new_zeros((num_weights, grad.shape[1]))
         return none.scatter_add(0, maximum_indices.to(torch.int64), grad * filled)
     if mode == MEAN:
         grad = grad / bag_size.clamp(min=1).to(grad.dtype)[:, None]
@@ -110,7 +84,7 @@ def embedding_bag_backward(
         rows = rows * counts
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
-    return none.index_add(0, indices, rows)
+    return aten.embedding_dense_backward(rows, indices, num_weights, -1, False)
 
 
 def embedding_bag_weights_backward(
@@ -134,16 +108,34 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     return weight.index_copy(0, places, torch.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows))
 
 
+FEW = 8  # steps of a window that are added up one after the other
+
+
 def unfold_backward(grad: Tensor, input_sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
-    """Windows added up where they lie, as images of one column: PyTorch adds each place of a window by itself."""
+    """Windows added up where they lie, by parts as long as a step; PyTorch adds each place of a window by itself.
+
+    Of windows of many steps: as images of one column.
+    """
     if not input_sizes or not grad.is_floating_point():
         return NotImplemented
     dim %= len(input_sizes)
     windows = grad.movedim(dim, -2)
-    length = input_sizes[dim]
-    columns = windows.reshape(-1, windows.shape[-2], size).mT
-    sums = aten.col2im(columns, [length, 1], [size, 1], [1, 1], [0, 0], [step, 1])
-    return sums.reshape(*windows.shape[:-2], length).movedim(-1, dim)
+    length, steps = input_sizes[dim], -(-size // step)
+    if steps > FEW:
+        columns = windows.reshape(-1, windows.shape[-2], size).mT
+        sums = aten.col2im(columns, [length, 1], [size, 1], [1, 1], [0, 0], [step, 1])
+        return sums.reshape(*windows.shape[:-2], length).movedim(-1, dim)
+    pad = torch.nn.functional.pad
+    if size < steps * step:
+        windows = pad(windows, (0, steps * step - size))
+    parts = windows.reshape(*windows.shape[:-1], steps, step).unbind(-2)
+    made: Any = None  # part k of a window lies where the first one of the k-th window after it does
+    for k, part in enumerate(parts):
+        shifted = pad(part, (0, 0, k, steps - 1 - k)) if steps > 1 else part
+        made = shifted if made is None else made + shifted
+    sums = made.reshape(*made.shape[:-2], made.shape[-2] * step)
+    missing = length - sums.shape[-1]
+    return (pad(sums, (0, missing)) if missing else sums).movedim(-1, dim)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Any:

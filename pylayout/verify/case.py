@@ -185,7 +185,7 @@ class Case:
         if name == "target":
             classes = (parse_spec(self.inputs[0]) or ("", (1, 1)))[1][1]
             return rng.integers(0, classes, shape).astype(kind)
-        if name == "offsets":  # where groups of rows end
+        if name in ("offsets", "ends"):  # where groups of rows end
             rows = (parse_spec(self.inputs[0]) or ("", (0, 0)))[1][0]
             return np.sort(rng.integers(0, rows + 1, shape)).astype(kind)
         if name == "images":
@@ -200,9 +200,10 @@ class Case:
         if name == "index" and "size" in self.attributes:
             return rng.integers(-int(self.attributes["size"]), int(self.attributes["size"]), shape).astype(kind)
         if name == "index":
-            table = parse_spec(self.inputs[1 if self.op == "embedding" else 0])
+            of_rows = self.op.startswith("embedding")
+            table = parse_spec(self.inputs[1 if of_rows else 0])
             assert table is not None
-            axis = 0 if self.op == "embedding" else int(self.attributes["dim"])
+            axis = 0 if of_rows else int(self.attributes["dim"])
             size = table[1][axis]
             return rng.integers(-size, size, shape).astype(kind)
         if dtype in ("s8", "u8"):

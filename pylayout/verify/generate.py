@@ -411,6 +411,11 @@ def _move(rng: Generator) -> Case | None:
         rows, width, count = int(rng.choice([1000, 30522, 50257])), _channels(rng, 0.3), int(rng.choice([1, 77, 512]))
         if rows * width > 2 * _ELEMENTS:
             return None
+        if _chance(rng, 0.5):
+            bags, mode = int(rng.choice([1, 7, 64])), str(rng.choice(["sum", "mean", "max"]))
+            scales = [_spec(dtype, count)] if mode == "sum" and _chance(rng, 0.5) else []
+            bag = (_spec("s64", count), _spec(dtype, rows, width), _spec("s64", bags), *scales)
+            return Case("embedding_bag", bag, {"mode": mode}, "", "random")
         return Case("embedding", (_spec("s64", count), _spec(dtype, rows, width)), {}, "", "random")
     if kind == 3:
         pads = [int(p) for p in rng.integers(0, 4, 2 * (len(shape) - 2))]

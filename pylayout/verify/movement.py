@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import UNIT
+from .bounds import UNIT, sum_bound
 from .reference import Full, register
 
 Array = NDArray[Any]
@@ -67,6 +67,31 @@ class Gather(Moved):
 class Embedding(Moved):
     def moved(self, given: list[Array]) -> list[Array]:
         return [given[1][given[0]]]
+
+
+@register("embedding_bag", "embedding_bag_rows")
+class EmbeddingBag(Full):
+    def compute(self) -> Any:
+        index, weight, ends = self.tensors[0], self.double(1), self.tensors[2]
+        assert index is not None and weight is not None and ends is not None
+        scales, padding = self.double(3), int(self.attribute("padding_idx", -1))
+        index, places = np.where(index < 0, index + len(weight), index), self.case.op == "embedding_bag_rows"
+        mode = "max" if places else str(self.attribute("mode", "mean"))
+        shape = (len(ends), weight.shape[1])
+        y, bound, rows, begin = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64), 0
+        for bag, end in enumerate(ends.tolist()):
+            where = np.flatnonzero(index[begin:end] != padding) + begin
+            own, begin = weight[index[where]], end
+            if not len(where):
+                continue
+            if mode == "max":
+                y[bag], rows[bag] = own.max(0), index[where][own.argmax(0)]
+                continue
+            own = own if scales is None else own * scales[where, None]
+            parts = len(where) if mode == "mean" else 1
+            y[bag] = own.sum(0) / parts
+            bound[bag] = sum_bound(len(where), own.sum(0), (own * own).sum(0)) / parts + UNIT * np.abs(y[bag])
+        return (rows, 0.0, "s64") if places else (y, bound, (self.case.specs()[1] or ("f32", ()))[0])
 
 
 @register("pad")

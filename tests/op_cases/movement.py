@@ -34,6 +34,46 @@ add("index_select", indexed(X4, (5,), 19), lambda torch, f, t, a: t[0].index_sel
 add("embedding", indexed((11, 7), (2, 3), 11, first=True), lambda torch, f, t, a: f.embedding(wrapped(t[0], 11), t[1]))
 add("gather", indexed(X4, (2, 4, 9, 10), 19), lambda torch, f, t, a: torch.gather(t[0], 1, wrapped(t[1], 19)), dim=1)
 
+
+def bags(rows: int, width: int, ends: list[int], count: int, dtype: str = "i8", scaled: bool = False):
+    """Indices from both ends of the table; each row comes several times."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        table = rng.standard_normal((rows, width)).astype("f4")
+        given = [rng.integers(-rows, rows, count).astype(dtype), table, np.array(ends, dtype)]
+        return [*given, rng.standard_normal(count).astype("f4")] if scaled else given  # type: ignore[list-item]
+
+    return make
+
+
+def in_bags(torch: Any, f: Any, t: list[Any], a: dict[str, Any], mode: str = "mean") -> Any:
+    index, weight, ends, *scales = t
+    offsets = torch.cat([ends.new_zeros(1), ends]).long()
+    index = index[: offsets[-1]]  # what is behind them is in no bag
+    given = {"padding_idx": a["padding_idx"]} if a.get("padding_idx", -1) >= 0 else {}
+    return torch.embedding_bag(
+        weight, wrapped(index, len(weight)).long(), offsets, False, ["sum", "mean", "max"].index(a.get("mode", mode)),
+        False, scales[0] if scales else None, True, **given or {"padding_idx": None},
+    )  # fmt: skip
+
+
+for _mode in ("sum", "mean", "max"):
+    add("embedding_bag", bags(11, 83, [3, 3, 9, 10, 17], 17), lambda *g: in_bags(*g)[0], mode=_mode)
+    add("embedding_bag", bags(7, 13, [0, 30, 33], 40, "i4"), lambda *g: in_bags(*g)[0], mode=_mode, padding_idx=2)
+add("embedding_bag", bags(300, 64, [*range(32, 2049, 32)], 2048), lambda *g: in_bags(*g)[0], name="as in networks")
+add("embedding_bag", bags(9, 21, [4, 7, 7, 12], 12, scaled=True), lambda *g: in_bags(*g)[0], mode="sum", name="scaled")
+add("embedding_bag", bags(9, 1, [5], 5, "i4", True), lambda *g: in_bags(*g)[0], mode="sum", padding_idx=0, name="one")
+add("embedding_bag", bags(9, 4, [], 0), lambda *g: in_bags(*g)[0], name="no bags")
+add("embedding_bag", bags(9, 4, [0, 0], 0), lambda *g: in_bags(*g)[0], mode="max", name="empty bags")
+add("embedding_bag_rows", bags(11, 83, [3, 3, 9, 10, 17], 17), lambda *g: in_bags(*g, "max")[3])
+add("embedding_bag_rows", bags(7, 13, [0, 30, 33], 40, "i4"), lambda *g: in_bags(*g, "max")[3], padding_idx=2)
+add(
+    "embedding_bag_rows",
+    lambda rng: [rng.integers(0, 40, 60), rng.integers(0, 3, (40, 21)).astype("f4"), np.array([25, 60])],
+    lambda *g: in_bags(*g, "max")[3],
+    name="equal ones",
+)
+
 add("tile", normal((2, 19, 3, 5)), dims=[1, 2, 3, 2])
 add("tile", normal((5, 3)), dims=[2, 3, 1, 7])
 add("tile", lambda rng: [rng.integers(-9, 9, (2, 3, 4)).astype(np.int8)], dims=[3])
@@ -213,6 +253,9 @@ def of_integers(dtype: str, shape: tuple[int, ...], index: tuple[int, ...], size
 
 # Places that come often, in rows of an index that is longer than a tile of a sort, and in part of x alone.
 add("scatter", put_to((4, 6, 5), (4, 9, 3), 6), scattered, dim=-2, name="last")
+add("scatter", put_to((9, 37), (9, 50), 37), scattered, dim=-1, reduce="sum", name="along rows")
+add("scatter", put_to((2, 3, 37), (2, 3, 5), 37), scattered, dim=-1, reduce="amax", name="along rows")
+add("scatter", put_to((9, 37), (7, 50), 37), scattered, dim=-1, reduce="sum", name="along some of the rows")
 add("scatter", put_to((50, 8), (5000, 1), 50, (5000, 8)), scattered, dim=0, reduce="sum", name="rows of a table")
 add("scatter", put_to((7, 3), (2500, 3), 7), scattered, dim=0, name="long")
 add("scatter", put_to((2, 19, 3, 5), (1, 30, 2, 5), 19), scattered, dim=1, reduce="amax", name="images")

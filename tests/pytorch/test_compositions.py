@@ -68,6 +68,31 @@ def test_a_layer_is_one_plan_each_way(name):
         assert graph.partitions == 1 and not graph.left, str(graph)
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_any_number(mode):
+    model = bags(mode=mode)
+    fast = torch.compile(model, backend="pylayout", dynamic=True)
+    with torch.no_grad():
+        for count in (2, 5, 3):
+            places = torch.randint(0, 9, (count, 3 + count))
+            close(fast(places), model(places))
+            close(fast(places.int()), model(places.int()))
+
+
+@pytest.mark.parametrize("width", [1, 15, 64, 83])
+def test_bags_of_many_rows(width):
+    model = nn.EmbeddingBag(3000, width, mode="mean")
+    places = torch.randint(0, 3000, (40, 33))
+    with torch.no_grad():
+        close(compiled(model)(places), model(places))
+        close(compiled(model)(torch.randint(0, 3000, (0, 33))), model(torch.randint(0, 3000, (0, 33))))
+
+
+def test_a_bag_with_a_row_that_does_not_exist_is_an_error():
+    with torch.no_grad(), pytest.raises(Exception, match="embedding_bag: index is 9 at element 1, expected -9 to 8"):
+        compiled(bags())(torch.tensor([3, 9, 1]), torch.tensor([0, 2]))
+
+
 @pytest.mark.parametrize("name", ["bilinear", "mean of bags"])
 def test_an_exported_layer(name):
     make, given = CASES[name]
@@ -91,7 +116,7 @@ def test_rows_that_are_shortened_to_a_norm(padding):
         assert graph.partitions == 1 and {op for op, _ in graph.left} <= {"copy_.default"}, str(graph)
 
 
-@pytest.mark.parametrize(("dim", "size", "step"), [(2, 5, 2), (2, 4, 4), (1, 2, 1), (-3, 2, 1), (2, 3, 5)])
+@pytest.mark.parametrize(("dim", "size", "step"), [(2, 9, 1), (2, 5, 2), (2, 4, 4), (1, 2, 1), (-3, 2, 1), (2, 3, 5)])
 def test_windows_are_added_up_at_once(dim, size, step):
     x = torch.randn(2, 3, 20, requires_grad=True)
     twin = x.detach().clone().requires_grad_()

@@ -548,6 +548,12 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(1)[0], r(2, 5, 3, 4), i(5, 2, 3, 4), p(5), 1, 1, torch.tensor(9.0)),
         (r(2, 3, 4), r(2, 5, 3, 4), i(5, 2, 3, 4), None, 0, -100, torch.tensor(24.0)),
     ],
+    "pylayout.embedding_bag.default": [
+        (r(9, 5), i(9, 8), torch.tensor([3, 3, 5, 8]), 0, r(8), -1),
+        (r(9, 5), i(9, 8), torch.tensor([3, 3, 5]), 1, None, 2),
+        (r(9, 5), i(9, 8).int(), torch.tensor([8]).int(), 2, None, -1),
+    ],
+    "pylayout.embedding_bag_rows.default": [(r(9, 5), i(9, 8), torch.tensor([3, 3, 5, 8]), 2)],
     "pylayout.cross_entropy.default": [
         (r(6, 11), i(11, 6), p(11), "mean", 3, 0.2),
         (r(6, 11), i(11, 6), None, "sum", -100, 0.0),
@@ -689,12 +695,23 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
         (X, [2, 4, 3], [12, 1, 4]),
         (X, [6, 4, 1], [4, 1, 1]),
         (r(2, 8, 4), [2, 3, 4, 4], [32, 8, 4, 1]),  # windows that overlap
+        (r(2, 40), [2, 4, 16], [40, 8, 1]),  # by parts of windows
+        (r(53), [4, 18], [10, 1], 4),  # of which the last are not read
+        (r(3, 7), [2, 3, 2, 2], [4, 2, 6, 1], 2),
         (X, [3, 5], [4, 2], 3),
         (X, [2, 4], [12, 1], 4),
         (r(2, 6, 3, 4).permute(0, 2, 3, 1), [5, 2, 6], [12, 0, 1], 6),
         (X, [3], [0], 23),
     ],
-    "unfold.default": [(X, 2, 3, 1), (X, 1, 2, 2), (r(2, 9, 3), 1, 4, 3), (X, 0, 2, 1), (r(1)[0], 0, 1, 1)],
+    "unfold.default": [
+        (X, 2, 3, 1),
+        (X, 1, 2, 2),
+        (r(2, 9, 3), 1, 4, 3),
+        (r(2, 43), 1, 12, 8),
+        (r(19, 3), 0, 4, 6),
+        (X, 0, 2, 1),
+        (r(1)[0], 0, 1, 1),
+    ],
     "as_strided_scatter.default": [(X, r(2, 4, 3), [2, 4, 3], [12, 1, 4]), (X, r(6, 4), [6, 4], [4, 1])],
     "full_like.default": [(X, 2.5)],
     "zeros_like.default": [(X,)],

@@ -25,6 +25,25 @@ def embedding(
     return made
 
 
+_BAGS = ("sum", "mean", "max")  # by PyTorch's number
+
+
+@converter("pylayout.embedding_bag.default")
+def embedding_bag(
+    call: Call, weight: Operand, indices: Operand, ends: Operand, mode: int, scales: Operand | None, padding_idx: int
+) -> Operand:
+    made: Operand = call.op(
+        "embedding_bag", indices, weight, ends, scales, mode=_BAGS[mode], padding_idx=max(-1, padding_idx)
+    )
+    return made
+
+
+@converter("pylayout.embedding_bag_rows.default")
+def embedding_bag_rows(call: Call, weight: Operand, indices: Operand, ends: Operand, padding_idx: int) -> Operand:
+    made: Operand = call.op("embedding_bag_rows", indices, weight, ends, padding_idx=max(-1, padding_idx))
+    return made
+
+
 @converter("index_select.default")
 def index_select(call: Call, x: Operand, dim: int, index: Operand) -> Operand:
     if x.ndim == 0:  # there is one place

@@ -320,24 +320,28 @@ def as_strided(
 
 
 def _at_strides(call: Call, x: Operand, size: Sequence[int], stride: Sequence[int], first: int) -> Operand:
-    """Elements of x, which lies as it is written: windows that overlap, or a part. What stays whole is a row."""
+    """Elements of x, which lies as it is written: windows that overlap, or a part. What stays side by side is a row."""
     last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     require(first >= 0 and last < x.size and 0 not in size, "elements beside the tensor, or none")
-    inner, outer = 1, len(size)
-    while (
-        outer > 0
-        and stride[outer - 1] == inner
-        and not any(step % (inner * size[outer - 1]) for step in (first, x.size, *stride[: outer - 1]))
-    ):
-        outer -= 1
-        inner *= size[outer]
-    places = np.full([*size[:outer]], first // inner, dtype=np.int64)
-    for dim in range(outer):
-        along = np.arange(size[dim], dtype=np.int64) * (stride[dim] // inner)
-        places += along.reshape([-1 if each == dim else 1 for each in range(outer)])
+    inner, outer, steps = 1, [*size], [*stride]
+    while outer and steps[-1] == inner:  # so many of the last dimension that all begins at multiples of them
+        count = math.gcd(outer[-1], first // inner, *(step // inner for step in steps[:-1]))
+        inner *= count
+        if count < outer[-1]:
+            outer[-1] //= count
+            steps[-1] = inner
+            break
+        outer.pop()
+        steps.pop()
+    places = np.full(outer, first // inner, dtype=np.int64)
+    for dim, (n, step) in enumerate(zip(outer, steps, strict=True)):
+        along = np.arange(n, dtype=np.int64) * (step // inner)
+        places += along.reshape([-1 if each == dim else 1 for each in range(len(outer))])
     require(places.size <= MAX_PLACES, f"{places.size} places")
-    rows = call.op("reshape", x, [x.size // inner, inner])
-    made = call.op("index_select", rows, 0, call.graph.constant(places.reshape(-1)))
+    rows, left = divmod(x.size, inner)
+    if left:
+        x = call.op("slice", call.reshape(x, [x.size]), [0], [rows * inner], [0])
+    made = call.op("index_select", call.op("reshape", x, [rows, inner]), 0, call.graph.constant(places.reshape(-1)))
     return call.reshape(made, size)
 
 
@@ -352,9 +356,14 @@ def unfold(call: Call, x: Operand, dim: int, size: int, step: int) -> Operand:
         inside = call.op("slice", x, [0], [count * size], [dim])
         windows = call.op("reshape", inside, [*x.shape[:dim], count, size, *x.shape[dim + 1 :]])
     else:
-        starts = call.op("mul", call.graph.arange(0, count), step)
-        places = call.op("add", call.op("unsqueeze", starts, 1), call.graph.arange(0, size))
-        windows = call.op("index_select", x, dim, places)
+        part = math.gcd(size, step)  # what lies side by side in all windows that it is in
+        parts = (count - 1) * (step // part) + size // part
+        inside = call.op("slice", x, [0], [parts * part], [dim])
+        inside = call.op("reshape", inside, [*x.shape[:dim], parts, part, *x.shape[dim + 1 :]])
+        starts = call.op("mul", call.graph.arange(0, count), step // part)
+        places = call.op("add", call.op("unsqueeze", starts, 1), call.graph.arange(0, size // part))
+        windows = call.op("index_select", inside, dim, places)
+        windows = call.op("reshape", windows, [*x.shape[:dim], count, size, *x.shape[dim + 1 :]])
     behind = [each for each in range(x.ndim + 1) if each != dim + 1]
     made: Operand = call.op("permute", windows, [*behind, dim + 1])
     return made
