@@ -82,6 +82,11 @@ for _mode in ("bilinear", "nearest", "bicubic"):
     for _padding in ("zeros", "border", "reflection"):
         add("grid_sample", gridded((2, 19, 9, 10), (7, 6)), grid_sampled, 1e-4, mode=_mode, padding_mode=_padding)
     add("grid_sample", gridded((1, 5, 6, 7), (4, 9)), grid_sampled, 1e-4, mode=_mode, align_corners=True)
+    for _channels in (1, 2, 3, 5, 13, 19):  # as many places as pixels, or more
+        add("grid_sample", gridded((2, _channels, 9, 7), (8, 9)), grid_sampled, 1e-4, mode=_mode)
+add("grid_sample", gridded((1, 3, 41, 39), (20, 43)), grid_sampled, 1e-4, padding_mode="reflection")
+add("grid_sample", gridded((2, 4, 3, 4, 5), (4, 6, 3)), grid_sampled, 1e-4, name="few channels")
+add("grid_sample", gridded((2, 3, 11), (17,)), grid_sampled, 1e-4, padding_mode="border", name="few channels")
 add("grid_sample", gridded((2, 17, 3, 4, 5), (2, 6, 3)), grid_sampled, 1e-4)
 add("grid_sample", gridded((2, 5, 11), (8,)), grid_sampled, 1e-4, padding_mode="border")
 

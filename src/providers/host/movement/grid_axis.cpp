@@ -22,44 +22,63 @@ float mirrored(float at, int64_t size, bool corners, float& turn) {
 }
 
 constexpr float kCubic = -0.75f;
-float inner(float d) { return ((kCubic + 2) * d - (kCubic + 3)) * d * d + 1; }
-float outer(float d) { return ((kCubic * d - 5 * kCubic) * d + 8 * kCubic) * d - 4 * kCubic; }
+PL_INLINE float inner(float d) { return ((kCubic + 2) * d - (kCubic + 3)) * d * d + 1; }
+PL_INLINE float outer(float d) { return ((kCubic * d - 5 * kCubic) * d + 8 * kCubic) * d - 4 * kCubic; }
 float inner_slope(float d) { return (3 * (kCubic + 2) * d - 2 * (kCubic + 3)) * d; }
 float outer_slope(float d) { return (3 * kCubic * d - 10 * kCubic) * d + 8 * kCubic; }
 
-// What parts() does, of many places at a time.
-struct Places {
-  const float* at;
-  int64_t step, n;
-  float size;
-  bool corners, held;  // held: at the border
+// What parts() does, of many places at a time, in loops so short that each becomes vector code.
 
-  PL_INLINE float operator()(int64_t i) const {
-    const float given = at[i * step] + 1;
-    const float place = corners ? given * 0.5f * (size - 1) : (given * size - 1) * 0.5f;
-    if (!held) return place;
-    const float low = place < 0 ? 0.0f : place;
-    return size - 1 < low ? size - 1 : low;
-  }
-  PL_INLINE int32_t pixel(float place) const { return int32_t(place >= 0 && place <= size - 1 ? place : -1.0f); }
-};
-
-PL_VECTORISED void nearest_pixels(Places places, int32_t* __restrict pixels, float* __restrict weights) {
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < places.n; ++i) {
-    pixels[i] = places.pixel(std::nearbyint(places(i)));
-    weights[i] = 1;
-  }
+PL_VECTORISED void places_of(const float* at, int64_t step, int64_t n, float size, bool corners,
+                             float* __restrict places) {
+  const float scale = corners ? 0.5f * (size - 1) : 0.5f * size, shift = corners ? 0.0f : -0.5f;
+  for (int64_t i = 0; i < n; ++i) places[i] = (at[i * step] + 1) * scale + shift;
 }
 
-PL_VECTORISED void linear_pixels(Places places, int64_t room, int32_t* __restrict pixels, float* __restrict weights) {
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < places.n; ++i) {
-    const float place = places(i), before = std::floor(place);
-    pixels[i] = places.pixel(before);
-    weights[i] = before + 1 - place;
-    pixels[room + i] = places.pixel(before + 1);
-    weights[room + i] = place - before;
+PL_VECTORISED void hold(float* places, int64_t n, float last) {
+  for (int64_t i = 0; i < n; ++i) places[i] = places[i] < 0 ? 0.0f : places[i];
+  for (int64_t i = 0; i < n; ++i) places[i] = last < places[i] ? last : places[i];
+}
+// As at a mirror at `low` and another one, `span` further.
+PL_VECTORISED void mirror(float* places, int64_t n, float low, float span) {
+  const float periods = 0.5f / span;
+  for (int64_t i = 0; i < n; ++i) {
+    const float away = __builtin_fabsf(places[i] - low);
+    places[i] = away - __builtin_floorf(away * periods) * (2 * span);
+  }
+  for (int64_t i = 0; i < n; ++i) places[i] = low + (places[i] > span ? 2 * span - places[i] : places[i]);
+}
+
+// Those of whole numbers; -1 outside of the image.
+PL_VECTORISED void pixels_at(const float* places, int64_t n, float last, float shift, int32_t* __restrict pixels) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float place = places[i] + shift;
+    pixels[i] = int32_t(place >= 0 && place <= last ? place : -1.0f);
+  }
+}
+PL_VECTORISED void nearest_of(float* places, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) places[i] = __builtin_rintf(places[i]);
+}
+// The whole numbers below, and what is left.
+PL_VECTORISED void split_places(float* __restrict places, int64_t n, float* __restrict shares) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float before = __builtin_floorf(places[i]);
+    shares[i] = places[i] - before;
+    places[i] = before;
+  }
+}
+PL_VECTORISED void linear_weights(const float* shares, int64_t n, float* __restrict first, float* __restrict second) {
+  for (int64_t i = 0; i < n; ++i) {
+    first[i] = 1 - shares[i];
+    second[i] = shares[i];
+  }
+}
+PL_VECTORISED void cubic_weights(const float* shares, int64_t n, int64_t room, float* __restrict weights) {
+  for (int64_t i = 0; i < n; ++i) {
+    weights[i] = outer(1 + shares[i]);
+    weights[room + i] = inner(shares[i]);
+    weights[2 * room + i] = inner(1 - shares[i]);
+    weights[3 * room + i] = outer(2 - shares[i]);
   }
 }
 
@@ -79,21 +98,37 @@ float GridAxis::brought_inside(float at, int64_t size, float& turn) const {
   return std::min(std::max(at, 0.0f), float(size - 1));
 }
 
+void GridAxis::bring_inside(float* places, int64_t n, int64_t size) const {
+  if (outside == Outside::zeros) return;
+  const float span = corners ? float(size - 1) : float(size);
+  if (outside == Outside::reflection && span > 0) mirror(places, n, corners ? 0.0f : -0.5f, span);
+  hold(places, n, float(size - 1));  // one pixel has no span: all is held
+}
+
 void GridAxis::parts_of_places(const float* at, int64_t step, int64_t n, int64_t size, int64_t room, int32_t* pixels,
                                float* weights) const {
-  if (outside != Outside::reflection && between != Between::cubic) {
-    const Places places{at, step, n, float(size), corners, outside == Outside::border};
-    if (between == Between::nearest) return nearest_pixels(places, pixels, weights);
-    return linear_pixels(places, room, pixels, weights);
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    GridPart found[4];
-    const int count = parts(at[i * step], size, found);
-    for (int k = 0; k < most_parts(); ++k) {
-      pixels[k * room + i] = k < count ? int32_t(found[k].pixel) : -1;
-      weights[k * room + i] = k < count ? found[k].weight : 0.0f;
+  float places[kMostPlaces], shares[kMostPlaces];
+  const float last = float(size - 1);
+  places_of(at, step, n, float(size), corners, places);
+  if (between == Between::cubic) {
+    split_places(places, n, shares);
+    cubic_weights(shares, n, room, weights);
+    for (int k = 0; k < 4; ++k) {
+      std::transform(places, places + n, shares, [k](float place) { return place + float(k - 1); });
+      bring_inside(shares, n, size);
+      pixels_at(shares, n, last, 0, pixels + k * room);
     }
+    return;
   }
+  bring_inside(places, n, size);
+  if (between == Between::nearest) {
+    nearest_of(places, n);
+    std::fill_n(weights, n, 1.0f);
+    return pixels_at(places, n, last, 0, pixels);
+  }
+  split_places(places, n, shares);
+  linear_weights(shares, n, weights, weights + room);
+  for (int k = 0; k < 2; ++k) pixels_at(places, n, last, float(k), pixels + k * room);
 }
 
 int GridAxis::parts(float at, int64_t size, GridPart* found) const {

@@ -24,11 +24,14 @@ struct GridAxis {
   int most_parts() const { return between == Between::nearest ? 1 : between == Between::linear ? 2 : 4; }
   // The pixels along an axis of `size`, at most four; `at` is from -1 to 1 across the image.
   int parts(float at, int64_t size, GridPart* found) const;
-  // Those of n places, at at[0], at[step]...: part k of place i at k * room + i, pixel -1 where there is none.
+  // Those of n places, at most kMostPlaces, at at[0], at[step]...: part k of place i at k * room + i, pixel -1 where
+  // there is none.
+  static constexpr int64_t kMostPlaces = 256;
   void parts_of_places(const float* at, int64_t step, int64_t n, int64_t size, int64_t room, int32_t* pixels,
                        float* weights) const;
 
  private:
+  void bring_inside(float* places, int64_t n, int64_t size) const;
   // `turn`: what it does to a small step of `at`: 1, -1 (mirrored), or 0 (held at a border).
   float brought_inside(float at, int64_t size, float& turn) const;
 };

@@ -37,14 +37,4 @@ PL_VECTORISED void sum_pixels(const float* x, const WeightedPixel* pixels, int64
   }
 }
 
-PL_VECTORISED void add_pixels(const float* x, const int32_t* offsets, const float* weights, int64_t n,
-                              float* __restrict out) {
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    const int32_t at = offsets[i];
-    const float value = x[at < 0 ? 0 : at];
-    out[i] += at < 0 ? 0.0f : weights[i] * value;
-  }
-}
-
 }  // namespace pl::host

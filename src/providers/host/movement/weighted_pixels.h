@@ -20,7 +20,5 @@ inline float sum_pixels(const float* x, const WeightedPixel* pixels, int64_t cou
   for (int64_t k = 0; k < count; ++k) sum += pixels[k].weight * x[pixels[k].offset];
   return sum;
 }
-// out[i] += weights[i] * x[offsets[i]] for n places of one channel; nothing where the offset is negative.
-void add_pixels(const float* x, const int32_t* offsets, const float* weights, int64_t n, float* out);
 
 }  // namespace pl::host
