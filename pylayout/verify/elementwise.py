@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -286,6 +287,12 @@ def _lgamma(x: float) -> float:
     return math.inf if math.isinf(x) or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
 
 
+def _erfinv(x: float) -> float:
+    if not abs(x) < 1:
+        return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    return NormalDist().inv_cdf((1 + x) / 2) / math.sqrt(2) if abs(x) > 1e-6 else x * math.sqrt(math.pi) / 2
+
+
 _LANGUAGE: dict[str, Any] = {
     **{name: _function(name) for name in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos")},
     **{name: _function(name) for name in ("floor", "ceil", "round", "abs", "sign", "isnan")},
@@ -299,6 +306,7 @@ _LANGUAGE: dict[str, Any] = {
     "atan2": np.arctan2,
     "copysign": np.copysign,
     "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
+    "erfinv": np.vectorize(_erfinv, otypes=[np.float64]),
     "lgamma": np.vectorize(_lgamma, otypes=[np.float64]),
     **{name: lambda c, a, b: np.where(np.asarray(c) != 0, a, b) for name in ("where", "select")},
     **{f"bit{of}": _of_bits(f"bitwise_{of}") for of in ("and", "or", "xor", "not")},

@@ -24,15 +24,16 @@ constexpr Info kInfo[] = {
     {"count", 0, Of::any},       {"-", 1, Of::any},           {"!", 1, Of::any},           {"exp", 1, Of::reals},
     {"expm1", 1, Of::reals},     {"log", 1, Of::reals},       {"log1p", 1, Of::reals},     {"sqrt", 1, Of::reals},
     {"rsqrt", 1, Of::reals},     {"tanh", 1, Of::reals},      {"sigmoid", 1, Of::reals},   {"erf", 1, Of::reals},
-    {"erfc", 1, Of::reals},      {"lgamma", 1, Of::reals},    {"sin", 1, Of::reals},       {"cos", 1, Of::reals},
-    {"floor", 1, Of::any},       {"ceil", 1, Of::any},        {"round", 1, Of::any},       {"abs", 1, Of::any},
-    {"sign", 1, Of::any},        {"isnan", 1, Of::any},       {"bitnot", 1, Of::integers}, {"+", 2, Of::any},
-    {"-", 2, Of::any},           {"*", 2, Of::any},           {"/", 2, Of::any},           {"max", 2, Of::any},
-    {"min", 2, Of::any},         {"pow", 2, Of::reals},       {"fmod", 2, Of::any},        {"atan2", 2, Of::reals},
-    {"copysign", 2, Of::reals},  {"<", 2, Of::any},           {"<=", 2, Of::any},          {">", 2, Of::any},
-    {">=", 2, Of::any},          {"==", 2, Of::any},          {"!=", 2, Of::any},          {"&&", 2, Of::any},
-    {"||", 2, Of::any},          {"bitand", 2, Of::integers}, {"bitor", 2, Of::integers},  {"bitxor", 2, Of::integers},
-    {"lshift", 2, Of::integers}, {"rshift", 2, Of::integers}, {"where", 3, Of::any},       {"clip", 3, Of::any},
+    {"erfc", 1, Of::reals},      {"erfinv", 1, Of::reals},    {"lgamma", 1, Of::reals},    {"sin", 1, Of::reals},
+    {"cos", 1, Of::reals},       {"floor", 1, Of::any},       {"ceil", 1, Of::any},        {"round", 1, Of::any},
+    {"abs", 1, Of::any},         {"sign", 1, Of::any},        {"isnan", 1, Of::any},       {"bitnot", 1, Of::integers},
+    {"+", 2, Of::any},           {"-", 2, Of::any},           {"*", 2, Of::any},           {"/", 2, Of::any},
+    {"max", 2, Of::any},         {"min", 2, Of::any},         {"pow", 2, Of::reals},       {"fmod", 2, Of::any},
+    {"atan2", 2, Of::reals},     {"copysign", 2, Of::reals},  {"<", 2, Of::any},           {"<=", 2, Of::any},
+    {">", 2, Of::any},           {">=", 2, Of::any},          {"==", 2, Of::any},          {"!=", 2, Of::any},
+    {"&&", 2, Of::any},          {"||", 2, Of::any},          {"bitand", 2, Of::integers}, {"bitor", 2, Of::integers},
+    {"bitxor", 2, Of::integers}, {"lshift", 2, Of::integers}, {"rshift", 2, Of::integers}, {"where", 3, Of::any},
+    {"clip", 3, Of::any},
 };
 static_assert(sizeof(kInfo) / sizeof(kInfo[0]) == size_t(Function::clip) + 1, "one entry for each function");
 
@@ -527,7 +528,8 @@ Schema make_pointwise() {
       "Names: x0, x1, ... the tensors; s0, s1, ... the scalars; outputs and temporaries of earlier "
       "statements; inf, nan, pi; in reductions reduce_y0, ... and count.  Operators, by falling precedence: "
       "unary - + !, * /, + -, comparisons (1 or 0), &&, ||, c ? a : b.  Functions: exp expm1 log log1p sqrt "
-      "rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round abs sign isnan max min pow fmod atan2 copysign "
+      "rsqrt tanh sigmoid erf erfc erfinv lgamma sin cos floor ceil round abs sign isnan max min pow fmod atan2 "
+      "copysign "
       "where(c, a, b) clip(x, lowest, highest); of integers alone bitand bitor bitxor bitnot lshift rshift.\n\n"
       "Computes in f32 when a tensor or the result dtype is floating, or arithmetic says so, else in s64, where "
       "division truncates, a division by zero gives 0 (fmod: the dividend), overflow wraps, and a shift by a negative "

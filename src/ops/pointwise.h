@@ -19,7 +19,8 @@
 // earlier; temporaries; inf, nan, pi; in reductions also reduce_y0, ... and count, the number of elements that
 // were reduced into one.
 //
-// Functions: exp expm1 log log1p sqrt rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round(half to even) abs
+// Functions: exp expm1 log log1p sqrt rsqrt tanh sigmoid erf erfc erfinv lgamma sin cos floor ceil round(half to even)
+// abs
 // sign isnan max min pow fmod atan2 copysign where(condition, a, b) clip(x, lowest, highest); fabs, fmax, fmin and
 // select are spellings of abs, max, min and where.  max, min and clip propagate NaN.
 // Of integers alone: bitand bitor bitxor bitnot lshift rshift.  rshift fills in the sign; a count that is negative or
@@ -60,6 +61,7 @@ enum class Function : uint8_t {
   sigmoid,
   erf,
   erfc,
+  erfinv,
   lgamma,
   sin,
   cos,

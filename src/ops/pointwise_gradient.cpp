@@ -57,6 +57,7 @@ std::array<std::string, 3> slopes_of(Function function, const std::string& a, co
     case Function::sigmoid: return {g + " * " + r + " * (1 - " + r + ")"};
     case Function::erf: return {g + " * 1.1283791670955126 * exp(-" + a + " * " + a + ")"};
     case Function::erfc: return {"-" + g + " * 1.1283791670955126 * exp(-" + a + " * " + a + ")"};
+    case Function::erfinv: return {g + " * 0.886226925452758 * exp(" + r + " * " + r + ")"};
     case Function::lgamma: return {g + " * " + digamma(a)};
     case Function::sin: return {g + " * cos(" + a + ")"};
     case Function::cos: return {"-" + g + " * sin(" + a + ")"};

@@ -154,6 +154,16 @@ std::vector<float> all_kinds_of_floats() {
   return x;
 }
 
+// By Newton's method, from both sides of 0 alike.
+double erfinv(double x) {
+  const double a = std::fabs(x);
+  if (!(a < 1)) return a == 1 ? std::copysign(INFINITY, x) : NAN;
+  if (a < 1e-9) return x * std::sqrt(std::acos(-1.0)) / 2;
+  double y = a < 0.9 ? a : std::sqrt(-std::log(1 - a));
+  for (int i = 0; i < 60; ++i) y += (std::erfc(y) - (1 - a)) * std::exp(y * y) * std::sqrt(std::acos(-1.0)) / 2;
+  return std::copysign(y, x);
+}
+
 TEST("accuracy_over_all_floats") {
   struct Case {
     const char* name;
@@ -164,6 +174,7 @@ TEST("accuracy_over_all_floats") {
       {"sin", std::sin, 2},     {"cos", std::cos, 2},     {"tan", std::tan, 3},     {"asin", std::asin, 2},
       {"acos", std::acos, 2},   {"atan", std::atan, 2},   {"sinh", std::sinh, 2},   {"cosh", std::cosh, 2},
       {"asinh", std::asinh, 2}, {"acosh", std::acosh, 2}, {"atanh", std::atanh, 2}, {"erfc", std::erfc, 3},
+      {"erfinv", erfinv, 5},
   };
   const std::vector<float> x = all_kinds_of_floats();
   for (const Case& c : cases) {

@@ -111,6 +111,20 @@ add(
     expressions="y0 = erfc(x0) + lgamma(x1); y1 = fmod(x0, x1) - atan2(x0, x1); y2 = copysign(x1, x0); "
     "y3 = lgamma(x0 - 0.1)",
 )
+add(
+    "pointwise",
+    lambda rng: [
+        rng.uniform(-1, 1, (37, 53)).astype("f4") ** 3,
+        np.array([0.9999999, -0.999, 0, -0.0, 1e-30], "f4")[:, None, None],
+    ],
+    lambda torch, f, t, a: (
+        torch.erfinv(t[0]) + 0 * t[1],
+        torch.erfinv(t[1]) + 0 * t[0],
+    ),
+    variadic=True,
+    name="erfinv",
+    expressions="y0 = erfinv(x0) + 0 * x1; y1 = erfinv(x1) + 0 * x0",
+)
 
 
 def _stored(torch: Any, y: Any, dtype: str) -> Any:

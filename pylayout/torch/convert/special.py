@@ -17,6 +17,7 @@ def _expression(*names: str, text: str) -> None:
 
 
 _expression("erfc.default", "special_erfc.default", text="erfc(x0)")
+_expression("erfinv.default", text="erfinv(x0)")
 _expression("lgamma.default", text="lgamma(x0)")
 
 
@@ -40,37 +41,6 @@ def round_decimals(call: Call, x: Operand, *, decimals: int) -> Operand:
     require(x.dtype in FLOATS, f"dtype {x.dtype}")
     text = "round(x0 * s0) / s0" if decimals >= 0 else "round(x0 / s0) * s0"
     return call.pointwise([x], text, [10.0 ** abs(decimals)])
-
-
-# erfinv by rational functions of M. Giles, Approximating the erfinv function, 2010, and a step of Newton's method. The
-# step is taken by erfc, so that it is exact where erf is close to one.
-_NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
-         0.246640727, 1.50140941)  # fmt: skip
-_FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
-        1.00167406, 2.83297682)  # fmt: skip
-
-
-def _polynomial(coefficients: tuple[float, ...], x: str) -> str:
-    """From the highest power on."""
-    text = repr(coefficients[0])
-    for each in coefficients[1:]:
-        text = f"({text} * {x} + {each!r})"
-    return text
-
-
-@converter("erfinv.default")
-def erfinv(call: Call, x: Operand) -> Operand:
-    dtype = call.dtype()
-    require(dtype in FLOATS, f"dtype {dtype}")
-    text = (
-        "a = abs(x0); w = -log((1 - a) * (1 + a)); "
-        f"near = {_polynomial(_NEAR, '(w - 2.5)')}; far = {_polynomial(_FAR, '(sqrt(w) - 3)')}; "
-        "t = (w < 5 ? near : far) * a; "
-        "better = t + (erfc(t) - (1 - a)) * 0.8862269254527580 * exp(t * t); "
-        "y0 = a > 1 ? nan : a == 1 ? x0 * inf : copysign(a < 0.5 ? t : better, x0)"
-    )
-    made: Operand = call.op("pointwise", [call.cast(x, dtype)], text, dtype=dtype)
-    return made
 
 
 # Up to 1 / (x + 7) by recurrence, from x + 8 on by the asymptotic series; below 1/2 by reflection.

@@ -29,6 +29,9 @@ PL_VECTORISED void log1p_run(const float* x, float* y, int64_t n, double, double
 PL_VECTORISED void erfc_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = math::erfc(x[i]);
 }
+PL_VECTORISED void erfinv_run(const float* x, float* y, int64_t n, double, double) {
+  for (int64_t i = 0; i < n; ++i) y[i] = math::erfinv(x[i]);
+}
 // One element at a time.  std::lgamma also writes its sign to a variable that threads share.
 void lgamma_run(const float* x, float* y, int64_t n, double, double) {
   int sign = 0;
@@ -93,6 +96,7 @@ UnaryRun<T> unary_of(Function function) {
     if (function == Function::expm1) return expm1_run;
     if (function == Function::log1p) return log1p_run;
     if (function == Function::erfc) return erfc_run;
+    if (function == Function::erfinv) return erfinv_run;
     if (function == Function::lgamma) return lgamma_run;
     return find_float_unary(table_name(function));
   } else {

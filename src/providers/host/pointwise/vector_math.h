@@ -208,6 +208,32 @@ PL_INLINE float erfc(float x) {
   const float y = float(series * t * double(exp_series(r)) * power_of_two(shifted));
   return x < 0.0f ? 2.0f - y : y;
 }
+// By the logarithm of 1 - x^2: M. Giles, Approximating the erfinv function, 2010.
+PL_INLINE float erfinv(float x) {
+  const float a = abs(x), w = -log((1.0f - a) * (1.0f + a));
+  const float u = w - 2.5f, v = __builtin_sqrtf(w < 5.0f ? 5.0f : w) - 3.0f;
+  float near = 2.81022636e-08f;
+  near = near * u + 3.43273939e-07f;
+  near = near * u - 3.5233877e-06f;
+  near = near * u - 4.39150654e-06f;
+  near = near * u + 0.00021858087f;
+  near = near * u - 0.00125372503f;
+  near = near * u - 0.00417768164f;
+  near = near * u + 0.246640727f;
+  near = near * u + 1.50140941f;
+  float far = -0.000200214257f;
+  far = far * v + 0.000100950558f;
+  far = far * v + 0.00134934322f;
+  far = far * v - 0.00367342844f;
+  far = far * v + 0.00573950773f;
+  far = far * v - 0.0076224613f;
+  far = far * v + 0.00943887047f;
+  far = far * v + 1.00167406f;
+  far = far * v + 2.83297682f;
+  const float y = (w < 5.0f ? near : far) * x;
+  return a == 1.0f ? x * kInfinity : (a > 1.0f ? kNaN : y);
+}
+
 // erf(x / sqrt(2)) as x P(x^2) / Q(x^2), fitted in absolute error (1.9e-8): a quarter of the time that erfc and its
 // exponential take.
 PL_INLINE float erf_of_gelu(float x) {

@@ -72,7 +72,8 @@ class Writer {
 
   KernelSource source() {
     std::string body = program_.reduces() ? reduction() : elementwise();
-    std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
+    std::string text =
+        "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n#include \"common/special.clh\"\n";
     text += "#include \"common/arithmetic.clh\"\n";
     // Compilers make vectors of neighbouring work-items where nothing is called for one number at a time.
     if (polynomials_) {

@@ -40,6 +40,7 @@ std::string node_text(const Node& node, const std::string& a, const std::string&
     case Function::lgamma:
     case Function::sin:
     case Function::cos: return std::string(pointwise::name_of(node.function)) + "(" + a + ")";
+    case Function::erfinv: return "special_erfinv(" + a + ")";
     case Function::floor: return real ? "floor(" + a + ")" : a;
     case Function::ceil: return real ? "ceil(" + a + ")" : a;
     case Function::round: return real ? "rint(" + a + ")" : a;

@@ -140,7 +140,8 @@ std::string JoinableWork::find_places() const {
 // Work-groups take kGroup * kShare elements of one work each: of work k those from end[k - 1] to before end[k].
 std::string JoinableWork::text(size_t works, int64_t group, const Sharing& shared) const {
   const size_t scalars = plan_.computation.scalars.size(), row = numbers();
-  std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
+  std::string text =
+      "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n#include \"common/special.clh\"\n";
   if (sums()) text += "#include \"common/parts.clh\"\n";
   text += "#include \"common/arithmetic.clh\"\n#include \"common/tf32.clh\"\n";
   text += concat("typedef struct { uint end[", works, "], size[", works, "]; ",
