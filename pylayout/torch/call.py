@@ -182,6 +182,13 @@ class Call:
         found = self._lookup(source)  # type: ignore[arg-type]
         return found if isinstance(found, Value) else None
 
+    def made_of(self, node: Any, op: str) -> tuple[list[Any], dict[Node, Operand]] | None:
+        """The arguments of the op that a node is, with the operands of those that are nodes; None: it is another."""
+        if not isinstance(node, Node) or str(node.target) != op or node.kwargs:
+            return None
+        operands = {each: self._lookup(each) for each in node.all_input_nodes}
+        return (list(node.args), operands) if all(isinstance(each, Value) for each in operands.values()) else None
+
 
 def _swaps_last_two(op: str, how: Sequence[Any], rank: int) -> bool:
     """Whether an op, with these arguments behind its tensor of that rank, transposes the last two dimensions."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from . import (  # noqa: F401  (they register)
     elementwise,
+    fourier,
     gradients,
     movement,
     norms,

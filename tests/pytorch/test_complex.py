@@ -48,6 +48,9 @@ CASES = {
     "two axes of real": (lambda x: fft.irfft2(fft.rfft2(x, norm="ortho") * 1.5, norm="forward"), lambda: (r(2, 6, 8),)),
     "one axis after the other": (lambda x: fft.fft(fft.fft(x, dim=-1), dim=-2).real, lambda: (r(2, 6, 8),)),
     "spectral layer": (spectral, lambda: (r(2, 3, 16), r(3, 4, 4, 2))),
+    "a prime length": (lambda x: fft.fft(x).abs() ** 2, lambda: (c(3, 67),)),
+    "both halves": (lambda x: fft.fft(x).real + fft.fft(x[..., :30]).imag.sum(), lambda: (r(3, 31),)),
+    "along the first axis": (lambda x: fft.irfft(fft.rfft(x, dim=0) * 2, n=20, dim=0), lambda: (r(20, 35),)),
     "stft": (lambda x: windowed(x).abs() ** 2, lambda: (r(2, 200),)),
     "istft": (and_back, lambda: (r(2, 200),)),
     "arithmetic": (
@@ -102,6 +105,24 @@ def test_complex_numbers_are_one_plan_each_way(name):
     assert len(pylayout.torch.report().graphs) == 2
     for graph in pylayout.torch.report().graphs:
         assert graph.partitions == 1 and not graph.left, str(graph)
+
+
+@pytest.mark.parametrize(
+    ("size", "hop", "center"), [(32, 8, True), (30, 7, True), (16, 16, False), (12, 20, False), (400, 160, True)]
+)
+@pytest.mark.parametrize("shape", [(900,), (3, 1000)])
+def test_windows_of_any_size_and_distance(shape, size, hop, center):
+    x, window = r(*shape), torch.rand(size)
+
+    def function(x, window):
+        made = torch.stft(x, size, hop, window=window, center=center, return_complex=True)
+        return torch.view_as_real(made), torch.view_as_real(torch.stft(x * 2, size, hop, return_complex=True)).sum()
+
+    with torch.no_grad():
+        for mine, exact in zip(compiled(function)(x, window), function(x.double(), window.double()), strict=True):
+            assert error(mine, exact) < 1e-6
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)
 
 
 def test_turns_of_any_length_are_one_plan():

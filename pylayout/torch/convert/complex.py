@@ -6,7 +6,7 @@ The operands of complex tensors have that dimension; those of real tensors besid
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -342,7 +342,7 @@ def matmul(call: Call, a: Operand, b: Operand) -> Operand:
     return call.reshape(made, [*call.shape(), 2])
 
 
-# ---- Fourier transforms, as products with a matrix ----
+# ---- Fourier transforms: by an op on the CPU, elsewhere as products with a matrix ----
 
 
 def _angles(n: int, m: int) -> np.ndarray:
@@ -351,18 +351,31 @@ def _angles(n: int, m: int) -> np.ndarray:
     return made
 
 
-def _times(call: Call, x: Operand, dim: int, inside: int, matrix: np.ndarray, outside: list[int]) -> Operand:
-    """Each line along dim, with the `inside` dimensions behind the last, by a matrix; `outside`: its new shape."""
-    require(matrix.size <= MOST, f"a transform of {matrix.shape[0]} numbers")
+def _along(call: Call, x: Operand, dim: int, inside: int, apply: Callable[[Operand], Operand]) -> Operand:
+    """What `apply` makes of the lines along dim, with the `inside` dimensions behind the last; in their place."""
     rank = x.ndim - inside
     order = [*[each for each in range(rank) if each != dim], dim]
-    lines = call.op("permute", x, [*order, *range(rank, x.ndim)])
-    lines = call.op("reshape", lines, [*lines.shape[: rank - 1], matrix.shape[0]])
-    made = call.op("matmul", lines, call.graph.constant(np.ascontiguousarray(matrix, np.float32)))
-    made = call.op("reshape", made, [*made.shape[:-1], *outside])
+    made = apply(call.op("permute", x, [*order, *range(rank, x.ndim)]))
     back = [order.index(each) for each in range(rank)]
     result: Operand = call.op("permute", made, [*back, *range(rank, made.ndim)])
     return result
+
+
+def _times(
+    call: Call, x: Operand, dim: int, inside: int, matrix: Callable[[], np.ndarray], outside: list[int]
+) -> Operand:
+    """Each line by a matrix; `outside`: its new shape."""
+
+    def product(lines: Operand) -> Operand:
+        factor = matrix()
+        flat = call.op("reshape", lines, [*lines.shape[: lines.ndim - 1 - inside], factor.shape[0]])
+        made = call.op("matmul", flat, call.graph.constant(np.ascontiguousarray(factor, np.float32)))
+        result: Operand = call.op("reshape", made, [*made.shape[:-1], *outside])
+        return result
+
+    n = x.shape[dim]
+    require(n * (2 if inside else 1) * math.prod(outside) <= MOST, f"a transform of {n} numbers")
+    return _along(call, x, dim, inside, product)
 
 
 def _scale(sizes: Sequence[Any], normalization: int) -> float:
@@ -374,13 +387,23 @@ def _scale(sizes: Sequence[Any], normalization: int) -> float:
 def _both_ways(call: Call, x: Operand, dims: Sequence[int], forward: bool, scale: float) -> Operand:
     """Complex numbers to such; the scale goes with the last dimension."""
     for number, dim in enumerate(dims, 1):
-        n = x.shape[dim]
-        require(isinstance(n, int), "sizes that calls decide")
-        angles = _angles(n, n)
-        c, s = np.cos(angles), np.sin(angles) * (-1 if forward else 1)
-        matrix = np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], 1).reshape(2 * n, 2 * n)
-        x = _times(call, x, dim, 1, matrix * (scale if number == len(dims) else 1.0), [n, 2])
+        x = _one_way(call, x, dim, forward, scale if number == len(dims) else 1.0)
     return x
+
+
+def _one_way(call: Call, x: Operand, dim: int, forward: bool, scale: float) -> Operand:
+    n = x.shape[dim]
+    require(isinstance(n, int), "sizes that calls decide")
+    if call.on_cpu():
+        return _along(call, x, dim, 1, lambda lines: call.op("fft", lines, inverse=not forward, scale=scale))
+    return _times(call, x, dim, 1, lambda: _matrix(n, forward) * scale, [n, 2])
+
+
+def _matrix(n: int, forward: bool) -> np.ndarray:
+    """Of pairs, to pairs."""
+    angles = _angles(n, n)
+    c, s = np.cos(angles), np.sin(angles) * (-1 if forward else 1)
+    return np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], 1).reshape(2 * n, 2 * n)
 
 
 @complex_converter("_fft_c2c.default")
@@ -389,15 +412,55 @@ def fft(call: Call, x: Operand, dim: Sequence[int], normalization: int, forward:
     return _both_ways(call, x, dims, forward, _scale([x.shape[each] for each in dims], normalization))
 
 
+def _conjugates(call: Call, x: Operand, dim: int, n: int) -> Operand:
+    """All n numbers of a transform of real ones, of their first half."""
+    if n < 3:
+        return x
+    rest = call.op("flip", call.op("slice", x, [1], [(n + 1) // 2], [dim]), [dim])
+    made: Operand = call.op("concat", [x, _conjugated(call, rest)], dim)
+    return made
+
+
+def _windows(call: Call, x: Operand, n: int) -> tuple[Operand, dict[str, Any]]:
+    """What rows of n numbers, of the last dimension of x, are made of: windows of another tensor, times factors."""
+    node: Any = call.node.args[0]
+    how: dict[str, Any] = {}
+    if product := call.made_of(node, "aten.mul.Tensor"):
+        (a, b), operands = product
+        for weighed, factors in ((a, b), (b, a)):
+            rows, window = operands.get(weighed), operands.get(factors)
+            if rows is None or window is None or rows.shape != x.shape or window.shape != (n,) or how:
+                continue
+            if rows.dtype == window.dtype == "f32":
+                node, x, how = weighed, rows, {"window": window}
+    if cut := call.made_of(node, "aten.unfold.default"):
+        (whole, dim, size, step), operands = cut
+        if size == n and dim % (x.ndim - 1) == x.ndim - 2 and all(isinstance(each, int) for each in (size, step)):
+            x, how = operands[whole], {**how, "size": n, "hop": step}
+    return x, how
+
+
 @complex_converter("_fft_r2c.default")
 def rfft(call: Call, x: Operand, dim: Sequence[int], normalization: int, onesided: bool) -> Operand:
     require(x.dtype == "f32", f"dtype {x.dtype}")
     *others, last = [each % x.ndim for each in dim]
     scale = _scale([x.shape[each] for each in (*others, last)], normalization)
     n = x.shape[last]
-    angles = _angles(n, n // 2 + 1 if onesided else n)
-    matrix = np.stack([np.cos(angles), -np.sin(angles)], -1).reshape(n, -1) * scale
-    made = _times(call, x, last, 0, matrix, [angles.shape[1], 2])
+    if call.on_cpu():
+        if last == x.ndim - 1:
+            rows, how = _windows(call, x, n)
+            made = call.op("rfft", rows, **how, scale=scale)
+        else:
+            made = _along(call, x, last, 0, lambda lines: call.op("rfft", lines, scale=scale))
+        made = made if onesided else _conjugates(call, made, last, n)
+    else:
+        m = n // 2 + 1 if onesided else n
+
+        def matrix() -> np.ndarray:
+            angles = _angles(n, m)
+            return np.stack([np.cos(angles), -np.sin(angles)], -1).reshape(n, -1) * scale
+
+        made = _times(call, x, last, 0, matrix, [m, 2])
     return _both_ways(call, made, others, True, 1.0)
 
 
@@ -410,8 +473,13 @@ def irfft(call: Call, x: Operand, dim: Sequence[int], normalization: int, last_d
     x = _both_ways(call, x, others, False, 1.0)
     m = n // 2 + 1
     require(x.shape[last] == m, f"{x.shape[last]} numbers of {m}")
-    angles = _angles(n, m).T
-    # All but the first, and of an even size the last, stand for their conjugates, too.
-    twice = np.where((np.arange(m) == 0) | (2 * np.arange(m) == n), 1.0, 2.0)[:, None] * scale
-    matrix = np.stack([np.cos(angles) * twice, -np.sin(angles) * twice], 1).reshape(2 * m, n)
+    if call.on_cpu():
+        return _along(call, x, last, 1, lambda lines: call.op("irfft", lines, n, scale=scale))
+
+    def matrix() -> np.ndarray:
+        angles = _angles(n, m).T
+        # All but the first, and of an even size the last, stand for their conjugates, too.
+        twice = np.where((np.arange(m) == 0) | (2 * np.arange(m) == n), 1.0, 2.0)[:, None] * scale
+        return np.stack([np.cos(angles) * twice, -np.sin(angles) * twice], 1).reshape(2 * m, n)
+
     return _times(call, x, last, 1, matrix, [n])

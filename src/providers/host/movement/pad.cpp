@@ -1,4 +1,5 @@
-// Kind pad: the part of x that remains is copied; borders are filled with a value, or copied from x index by index.
+// Kind pad: the part of x that remains is copied; borders are filled with a value, or copied from x: backwards where
+// they mirror it, from one place where they repeat it.
 #include "providers/host/common/host.h"
 #include "providers/host/reorder/copy.h"
 
@@ -8,10 +9,12 @@ namespace {
 // Where a range of output indices comes from along one dimension.
 struct Piece {
   int64_t target, source, size;
+  int64_t step = 1;  // in x, from an index to the next
 };
 
-// The indices of x that stay, and for the modes that mirror or repeat each border index on its own.
-std::vector<Piece> pieces_of(int64_t in, int64_t out, int64_t begin, const std::string& mode) {
+// The indices of x that stay, and for the modes that mirror or repeat its borders, each index on its own where x has
+// blocks.
+std::vector<Piece> pieces_of(int64_t in, int64_t out, int64_t begin, const std::string& mode, bool blocks) {
   std::vector<Piece> pieces;
   const int64_t first = std::max<int64_t>(0, begin), last = std::min(out, begin + in);
   if (last > first) pieces.push_back({first, first - begin, last - first});
@@ -23,6 +26,17 @@ std::vector<Piece> pieces_of(int64_t in, int64_t out, int64_t begin, const std::
       source = std::min(std::max<int64_t>(source, 0), in - 1);
     else
       source = source < 0 ? -source : 2 * (in - 1) - source;
+    const bool follows =
+        !blocks && !pieces.empty() && i > 0 && i != last && pieces.back().target + pieces.back().size == i;
+    if (follows) {
+      Piece& before = pieces.back();
+      const int64_t step = source - (before.source + (before.size - 1) * before.step);
+      if (step <= 0 && step >= -1 && (before.size == 1 || before.step == step)) {
+        before.step = step;
+        ++before.size;
+        continue;
+      }
+    }
     pieces.push_back({i, source, 1});
   }
   return pieces;
@@ -48,21 +62,28 @@ PadBody pad_body(const TensorDesc& x, const TensorDesc& y, const std::vector<int
   const int rank = x.rank();
   struct Region {
     Dims target, source, shape;
+    TensorDesc x;  // as it is read from there
   };
-  std::vector<Region> regions = {{}};
+  std::vector<Region> regions = {{{}, {}, {}, x}};
   for (int d = 0; d < rank; ++d) {
     std::vector<Region> grown;
-    for (const Piece& piece : pieces_of(x.shape[d], y.shape[d], begins[size_t(d)], mode))
+    const bool blocks = x.layout.block_of(d) > 1 || y.layout.block_of(d) > 1;
+    for (const Piece& piece : pieces_of(x.shape[d], y.shape[d], begins[size_t(d)], mode, blocks))
       for (Region region : regions) {
         region.target.push_back(piece.target);
-        region.source.push_back(piece.source);
+        const int64_t stride = x.strides[d];
+        if (piece.step != 1) {
+          region.x.offset += piece.source * stride;
+          region.x.strides[d] = stride * piece.step;
+        }
+        region.source.push_back(piece.step == 1 ? piece.source : 0);
         region.shape.push_back(piece.size);
         grown.push_back(region);
       }
     regions = std::move(grown);
   }
   for (const Region& region : regions)
-    body.copies.emplace_back(region.shape, Operand{y, region.target}, Operand{x, region.source});
+    body.copies.emplace_back(region.shape, Operand{y, region.target}, Operand{region.x, region.source});
   if (mode != "constant") return body;
 
   // Borders along d: where x reaches before d, outside of it along d, everything after d.
