@@ -1992,6 +1992,78 @@ def embedding(
     out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
+def embedding_bag(
+    index: Value,
+    weight: Input | Value,
+    ends: Input | Value,
+    scales: Input | Value | None = None,
+    mode: Literal["sum", "mean", "max"] = "mean",
+    padding_idx: int = -1,
+) -> Value: ...
+@overload
+def embedding_bag(
+    index: Input | Value,
+    weight: Value,
+    ends: Input | Value,
+    scales: Input | Value | None = None,
+    mode: Literal["sum", "mean", "max"] = "mean",
+    padding_idx: int = -1,
+) -> Value: ...
+@overload
+def embedding_bag(
+    index: Input | Value,
+    weight: Input | Value,
+    ends: Value,
+    scales: Input | Value | None = None,
+    mode: Literal["sum", "mean", "max"] = "mean",
+    padding_idx: int = -1,
+) -> Value: ...
+@overload
+def embedding_bag(
+    index: Input,
+    weight: Input,
+    ends: Input,
+    scales: Input | None = None,
+    mode: Literal["sum", "mean", "max"] = "mean",
+    padding_idx: int = -1,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def embedding_bag_rows(
+    index: Value,
+    weight: Input | Value,
+    ends: Input | Value,
+    padding_idx: int = -1,
+) -> Value: ...
+@overload
+def embedding_bag_rows(
+    index: Input | Value,
+    weight: Value,
+    ends: Input | Value,
+    padding_idx: int = -1,
+) -> Value: ...
+@overload
+def embedding_bag_rows(
+    index: Input | Value,
+    weight: Input | Value,
+    ends: Value,
+    padding_idx: int = -1,
+) -> Value: ...
+@overload
+def embedding_bag_rows(
+    index: Input,
+    weight: Input,
+    ends: Input,
+    padding_idx: int = -1,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def eq(
     x: Value,
     y: Input | Value,
@@ -2043,6 +2115,22 @@ def expand(
 def expand(
     x: Input,
     shape: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def fft(
+    x: Value,
+    inverse: bool = False,
+    scale: float = 1.0,
+) -> Value: ...
+@overload
+def fft(
+    x: Input,
+    inverse: bool = False,
+    scale: float = 1.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -2772,6 +2860,22 @@ def interpolate_backward(
     scale_factor: float | Sequence[float] | None = None,
     mode: Literal["nearest", "linear", "bilinear", "trilinear"] = "nearest",
     align_corners: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def irfft(
+    x: Value,
+    size: int,
+    scale: float = 1.0,
+) -> Value: ...
+@overload
+def irfft(
+    x: Input,
+    size: int,
+    scale: float = 1.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -4531,6 +4635,26 @@ def reshape(
     out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
+def rfft(
+    x: Value,
+    window: Input | Value | None = None,
+    scale: float = 1.0,
+    size: int = 0,
+    hop: int = 0,
+) -> Value: ...
+@overload
+def rfft(
+    x: Input,
+    window: Input | None = None,
+    scale: float = 1.0,
+    size: int = 0,
+    hop: int = 0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def rms_norm(
     x: Value,
     normalized_shape: int | Sequence[int],
@@ -5867,6 +5991,7 @@ def topk(
     dim: int = -1,
     largest: bool = True,
     sorted: bool = True,
+    skip: int = 0,
 ) -> Value: ...
 @overload
 def topk(
@@ -5875,6 +6000,7 @@ def topk(
     dim: int = -1,
     largest: bool = True,
     sorted: bool = True,
+    skip: int = 0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
