@@ -226,6 +226,22 @@ def _grouped(rng: Generator) -> Case | None:
     return Case("grouped_mm", (_spec(dtype, rows, k), weight, offsets), attributes, "", "random")
 
 
+def _fourier(rng: Generator) -> Case | None:
+    n = int(rng.choice([1, 2, 3, 5, 7, 16, 30, 49, 64, 97, 128, 400, 512, 1000, 2048]))
+    lines = int(rng.choice([1, 2, 7, 16, 33, 100]))
+    kind, scale = int(rng.integers(4)), {"scale": 0.5} if _chance(rng, 0.3) else {}
+    if kind == 0:
+        return Case("fft", (_spec("f32", lines, n, 2),), {"inverse": _chance(rng, 0.5), **scale}, "", "random")
+    if kind == 1:
+        return Case("irfft", (_spec("f32", lines, n // 2 + 1, 2),), {"size": n, **scale}, "", "random")
+    window = [_spec("f32", n)] if _chance(rng, 0.5) else []
+    if kind == 2:
+        return Case("rfft", (_spec("f32", lines, n), *window), scale, "", "random")
+    how = {"size": n, "hop": int(rng.integers(1, n + 2)), **scale}
+    length = n + min(lines * how["hop"], 4096)
+    return Case("rfft", (_spec("f32", int(rng.integers(1, 4)), length), *window), how, "", "random")
+
+
 def _few_bits(rng: Generator) -> Case | None:
     m = int(rng.choice([1, 1, 2, 3, 5, 8, 17, 33, 64, 128, 197]))
     k, n = _channels(rng, 0.8), _channels(rng, 0.8)
@@ -415,6 +431,8 @@ def _move(rng: Generator) -> Case | None:
             bags, mode = int(rng.choice([1, 7, 64])), str(rng.choice(["sum", "mean", "max"]))
             scales = [_spec(dtype, count)] if mode == "sum" and _chance(rng, 0.5) else []
             bag = (_spec("s64", count), _spec(dtype, rows, width), _spec("s64", bags), *scales)
+            if mode == "max" and _chance(rng, 0.5):
+                return Case("embedding_bag_rows", bag, {}, "", "random")
             return Case("embedding_bag", bag, {"mode": mode}, "", "random")
         return Case("embedding", (_spec("s64", count), _spec(dtype, rows, width)), {}, "", "random")
     if kind == 3:
@@ -586,6 +604,7 @@ FAMILIES: dict[str, tuple[float, Callable[[Generator], Case | None]]] = {
     "matmul": (2, _matmul),
     "grouped": (1, _grouped),
     "few_bits": (1, _few_bits),
+    "fourier": (1, _fourier),
     "attention": (2, _attention),
     "norm": (2, _norm),
     "softmax": (1, _softmax),

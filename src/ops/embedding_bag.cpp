@@ -69,7 +69,8 @@ struct Bags {
   Value counting() const {
     const int64_t padding = op.attributes[attr::padding_idx];
     if (padding < 0) return Builder::kNone;
-    const Value other = d.make("ne", {}, {cast(d.input(kBagIndex), DType::s64), filled(padding, {indices})});
+    const Value other = d.pointwise("y0 = where(x0 < 0, x0 + s0, x0) != s1", {cast(d.input(kBagIndex), DType::s64)},
+                                    {double(op.in(kBagTable).shape[0]), double(padding)});
     return d.reshaped(cast(other, dtype), {indices, 1});
   }
   // (bags, 1)

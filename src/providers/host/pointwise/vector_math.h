@@ -3,7 +3,7 @@
 // Polynomials were fitted for this file by weighted least squares towards the minimax (Lawson's iteration) against
 // 40-digit values.  Error bounds, in units of the last place of f32 unless said otherwise, hold over the whole
 // range (tests/c/test_host_elementwise.cpp measures them): exp 2, expm1 3, log 2, log1p 3, tanh 3, sigmoid 3, erf 3,
-// erfc 3, sin and cos 2, gelu 2e-7 * |x| absolute, 3e-7 without fused multiply-adds.  NaN gives NaN; infinities,
+// erfc 3, erfinv 4, sin and cos 2, gelu 2e-7 * |x| absolute, 3e-7 without fused multiply-adds.  NaN gives NaN; infinities,
 // overflow and subnormal results are right.
 #pragma once
 
