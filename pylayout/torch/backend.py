@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, wraps
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.fx import GraphModule
 
 from . import attention, dropout, losses, resizes
@@ -88,6 +89,14 @@ def _static_inputs() -> list[int]:
     return list(metadata.static_input_indices or ()) if metadata is not None else []
 
 
+def _with_checkpoints(module: GraphModule) -> Iterator[GraphModule]:
+    """What dynamo traced, and the bodies of the checkpoints in it."""
+    yield module
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target is tag_activation_checkpoint:
+            yield from _with_checkpoints(getattr(module, node.args[0].target))
+
+
 def backend(
     module: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
 ) -> Callable[..., Any]:
@@ -99,13 +108,14 @@ def backend(
     """
     wanted = compile_options(options)
     fallback_random = bool(wanted.pop("fallback_random", False))
-    narrow_numbers(module.graph)
-    fuse_spelled_attention(module.graph, fallback_random)
     traced = TRACED if fallback_random else {**TRACED, **ATTENTION}
-    for node in module.graph.nodes:
-        if node.op == "call_function" and node.target in traced:
-            node.target = traced[node.target]
-    module.recompile()
+    for each in _with_checkpoints(module):
+        narrow_numbers(each.graph)
+        fuse_spelled_attention(each.graph, fallback_random)
+        for node in each.graph.nodes:
+            if node.op == "call_function" and node.target in traced:
+                node.target = traced[node.target]
+        each.recompile()
 
     def inference(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
         replace_gradients(graph.graph)

@@ -20,9 +20,10 @@ from ..context import state as context_state
 from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
 from .bundle import Opened, is_bundle, is_opened, is_part
+from .drawing import is_random
 from .dtypes import dense_layout
 from .fold import attribute_of, copy_of, folded, is_folded_apart
-from .partition import idle_of, is_random, is_view, levels, separate_views, writes
+from .partition import idle_of, is_view, levels, separate_views, writes
 from .passed import AsTraced, Passed, may_pass, passed_of
 from .program import Step, program
 from .registry import name_of

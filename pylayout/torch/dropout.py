@@ -17,7 +17,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .. import ops
-from .partition import is_random
+from .drawing import is_random
 
 __all__ = ["factors", "is_drawn_by_pytorch", "join_seeds", "native_dropout", "own_dropout", "seed_for"]
 

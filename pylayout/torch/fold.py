@@ -10,7 +10,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from .partition import is_random, writes
+from .drawing import is_random
+from .partition import writes
 from .registry import name_of
 from .specialise import is_number, late_of
 from .translate import is_plain_tensor

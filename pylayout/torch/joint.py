@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 from torch._functorch.partitioners import default_partition
-from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
-from torch.fx.node import map_arg
 
 from .bundle import bundle_up
+from .drawing import describe_drawing, name_undrawn, rename_undrawn
 from .dropout import join_seeds
 from .fold import known
 from .gradients import ALIASES, replace_gradients
@@ -106,57 +105,6 @@ def _pass_on(forward: GraphModule, backward: GraphModule, results: int) -> None:
     bundle_up(forward, backward, results, [node for node in kept.values() if not seen & {*_aliases(node)}])
 
 
-def save_and_draw(op: Any, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, Any]:
-    """`run_and_save_rng_state`, which knows the devices of PyTorch alone."""
-    device = _device_of(arguments, keywords)
-    return torch.get_device_module(device).get_rng_state(device), op(*arguments, **keywords)
-
-
-def draw_again(state: torch.Tensor, op: Any, *arguments: Any, **keywords: Any) -> Any:
-    """`run_with_rng_state`, which knows the devices of PyTorch alone."""
-    device = _device_of(arguments, keywords)
-    random = torch.get_device_module(device)
-    present = random.get_rng_state(device)
-    random.set_rng_state(state, device)
-    try:
-        return op(*arguments, **keywords)
-    finally:
-        random.set_rng_state(present, device)
-
-
-def _device_of(arguments: Any, keywords: Any) -> torch.device:
-    given = [keywords.get("device"), *arguments]
-    devices = (each.device if isinstance(each, torch.Tensor) else each for each in given)
-    return next(torch.device(each) for each in devices if isinstance(each, (torch.device, str)))
-
-
-def _describe_drawing(forward: GraphModule, backward: GraphModule) -> None:
-    """Say what nodes give by which backward draws the numbers of a checkpoint again; PyTorch leaves that out.
-
-    Of the generator's state it says a symbol for its size, which no input has. On other devices than PyTorch's own the
-    nodes are ours.
-    """
-    for node in (*forward.graph.nodes, *backward.graph.nodes):
-        if node.target not in (run_and_save_rng_state, run_with_rng_state):
-            continue
-        saves = node.target is run_and_save_rng_state
-        op, *arguments = node.args if saves else node.args[1:]
-        drawn = op(*map_arg(arguments, _value_of), **map_arg(node.kwargs, _value_of))
-        device = (drawn[0] if isinstance(drawn, (tuple, list)) else drawn).device
-        if device.type == "ocl":
-            node.target = save_and_draw if saves else draw_again
-        size = (torch if device.type == "cpu" else torch.get_device_module(device)).get_rng_state().numel()
-        state = next((user for user in node.users if user.args[1] == 0), None) if saves else node.args[0]
-        if state is not None:
-            with state.meta["val"].fake_mode:
-                state.meta["val"] = torch.empty(size, dtype=torch.uint8)
-        node.meta["val"] = (None if state is None else state.meta["val"], drawn) if saves else drawn
-
-
-def _value_of(node: Node) -> Any:
-    return node.meta["val"]
-
-
 def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphModule, GraphModule]:
     """Cut a joint graph so that backward keeps what plans can give it."""
     fuse_squeeze_excite(module.graph)
@@ -164,9 +112,13 @@ def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphM
     join_seeds(module.graph)
     _see_again(module.graph, keywords["num_fwd_outputs"])
     module.graph.eliminate_dead_code()
+    name_undrawn(module.graph)
     module.recompile()
     cut: tuple[GraphModule, GraphModule] = default_partition(module, inputs, **keywords)
-    _describe_drawing(*cut)
+    for each in cut:
+        rename_undrawn(each.graph)
+        each.recompile()
+    describe_drawing(*cut)
     if not torch._dynamo.config.compiled_autograd:  # which traces backward again, with the tensors that it is given
         _pass_on(*cut, keywords["num_fwd_outputs"])
     return cut

@@ -10,14 +10,14 @@ import operator
 from collections.abc import Callable, Collection
 from typing import Any
 
-import torch
 from torch.fx import Graph, Node
 
+from .drawing import is_of_checkpoint, is_random
 from .dtypes import dense_layout
 from .registry import converters, name_of
 from .translate import is_plain_tensor
 
-__all__ = ["base_of", "idle_of", "is_random", "is_view", "levels", "separate_views", "view_again", "writes"]
+__all__ = ["base_of", "idle_of", "is_view", "levels", "separate_views", "view_again", "writes"]
 
 
 def is_view(node: Node) -> bool:
@@ -30,13 +30,9 @@ def is_view(node: Node) -> bool:
     return bool(getattr(node.target, "is_view", False))
 
 
-def is_random(node: Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-
-
 def writes(node: Node) -> bool:
     """Whether the node may change something beside making its result. What is not an ATen op may."""
-    if node.op != "call_function" or node.target is operator.getitem:
+    if node.op != "call_function" or node.target is operator.getitem or is_of_checkpoint(node):
         return False
     schema = getattr(node.target, "_schema", None)
     if schema is None:

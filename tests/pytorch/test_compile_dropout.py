@@ -97,25 +97,61 @@ def test_other_numbers_keep_their_order() -> None:
     assert torch.equal(results[0][0], torch.rand_like(x))
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_a_checkpoint_draws_its_numbers_again(dynamic: bool) -> None:
+def plans() -> list[int]:
+    return [graph.partitions for graph in pylayout.torch.report().graphs]
+
+
+@pytest.mark.parametrize(
+    ("rows", "dynamic", "fallback"),
+    [(4, False, False), (4, False, True), (8, False, False), (8, True, False), (8, True, True)],
+)
+def test_checkpoints_draw_their_numbers_again(rows: int, dynamic: bool, fallback: bool) -> None:
+    """By a seed, or with the state of PyTorch's generator, in one plan in each direction."""
+
     def block(x: Any) -> Any:
         return f.dropout(torch.sin(x), 0.5)
 
     def checkpointed(x: Any) -> Any:
-        return torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False).square()
+        for _ in range(2):
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+        return x.square()
 
-    x = (torch.rand(MANY) + 0.5).requires_grad_()
-    run = torch.compile(checkpointed, backend="pylayout", dynamic=dynamic)
-    torch.manual_seed(1)
-    y = run(x)
-    following = torch.rand(3)
-    (grad,) = torch.autograd.grad(y.sum(), x)
-    given = x.detach()
-    close(grad, torch.where(y == 0, 0, 8 * given.sin() * given.cos()))
-    torch.manual_seed(1)
-    close(run(x), y)
-    assert torch.equal(torch.rand(3), following)  # backward left the generator as it was
+    run = torch.compile(checkpointed, backend="pylayout", dynamic=dynamic, options={"fallback_random": fallback})
+    for more in (0, 1, 5) if dynamic else (0,):
+        x = (torch.rand(rows + more, FEW // 4) + 0.5).requires_grad_()
+        torch.manual_seed(1)
+        y = run(x)
+        following = torch.rand(3)
+        (grad,) = torch.autograd.grad(y.sum(), x)
+        assert abs((y == 0).float().mean() - 0.75) < 0.01
+        given = x.detach().double()
+        between = 2 * given.sin()  # of elements that are kept
+        wanted = 8 * between.cos() * given.cos() * 2 * between.sin()
+        close(grad.double(), torch.where(y == 0, 0, wanted))
+        assert not torch.equal(run(x) == 0, y == 0)
+        torch.manual_seed(1)
+        close(run(x), y)
+        assert torch.equal(torch.rand(3), following)  # backward left the generator as it was
+    assert plans() == [1, 1]
+
+
+def test_a_checkpoint_of_dropout_beside_other_numbers() -> None:
+    """The mask of few elements and noise are drawn with states, the mask of many by a seed."""
+
+    def block(x: Any, few: Any) -> Any:
+        noisy = x * torch.rand_like(x)
+        return f.dropout(noisy, 0.5), f.dropout(few * 2, 0.5), f.dropout(noisy * 2, 0.5)
+
+    def checkpointed(x: Any, few: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(block, x, few, use_reentrant=False)
+
+    x, few = torch.rand(MANY).add(0.5).requires_grad_(), torch.ones(8, 8, requires_grad=True)
+    first, second, third = compiled(checkpointed)(x, few)
+    grads = torch.autograd.grad((first.square() + third.square()).sum() + second.square().sum(), [x, few])
+    wide = [each.detach().double() for each in (first, third, x)]
+    close(grads[0].double(), 2 * (wide[0].square() + wide[1].square()) / wide[2], 1e-4)
+    close(grads[1], 2 * second.detach().square())
+    assert plans() == [1, 1]
 
 
 def test_changing_sizes_are_one_plan() -> None:
@@ -237,6 +273,78 @@ def test_attention_of_changing_lengths() -> None:
         with torch.no_grad():
             close(y, by_seed(model, x, seed, None), 1e-4)
     assert len(pylayout.torch.report().graphs) == 2
+
+
+class Block(nn.Module):
+    """Attention in a residual layer: backward reads its result."""
+
+    def __init__(self, p: float, spelled: bool) -> None:
+        super().__init__()
+        self.qkv, self.out, self.p, self.spelled = nn.Linear(64, 192), nn.Linear(64, 64), p, spelled
+
+    def forward(self, x: Any) -> Any:
+        n, words, _ = x.shape
+        q, k, v = self.qkv(x).view(n, words, 3, HEADS, WIDTH).permute(2, 0, 3, 1, 4)
+        if self.spelled:
+            y = f.dropout((q @ k.mT / WIDTH**0.5).softmax(-1), self.p) @ v
+        else:
+            y = f.scaled_dot_product_attention(q, k, v, dropout_p=self.p)
+        return x + self.out(y.transpose(1, 2).reshape(n, words, 64))
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(self.block, x, use_reentrant=False).square()
+
+
+@pytest.mark.parametrize("words", [6, 70, "late"])
+@pytest.mark.parametrize("spelled", [False, True])
+@pytest.mark.parametrize("p", [0.0, 0.2])
+def test_attention_of_a_checkpoint_divides_no_plan(p: float, spelled: bool, words: Any) -> None:
+    """Gradients are those without the checkpoint, by the same numbers; the op is the one that is traced without it."""
+    block = Block(p, spelled)
+    sizes = (70, 81, 90) if words == "late" else (words,)
+    runs = [compiled(Checkpointed(block)), compiled(lambda x: block(x).square())]
+    for size in sizes:
+        x, made = torch.randn(4, size, 64), []
+        if words == "late":
+            torch._dynamo.mark_dynamic(x, 1)
+        for run in runs:
+            torch.manual_seed(2)
+            y = run(x)
+            made.append([y, *torch.autograd.grad(y.sum(), [*block.parameters()])])
+        for mine, theirs in zip(*made, strict=True):
+            close(mine, theirs, 1e-4)
+    assert plans() == [1, 1, 1, 1], str(pylayout.torch.report())
+    with pylayout.profile() as profile:
+        runs[0](x).sum().backward()
+    found = [event["op"] for event in profile.events]
+    if p == 0 or words != 6:  # backward makes it again
+        assert found.count("scaled_dot_product_attention") == 2 and "softmax" not in found
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_attention_that_drops_nothing_draws_nothing(checkpointed: bool) -> None:
+    """Numbers drawn behind it wait for no plan."""
+
+    def block(q: Any, k: Any, v: Any) -> Any:
+        return f.dropout(f.scaled_dot_product_attention(q, k, v).square(), 0.5)
+
+    def function(*given: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(block, *given, use_reentrant=False) if checkpointed else block(*given)
+
+    given = [torch.randn(2, HEADS, 6, WIDTH, requires_grad=True) for _ in range(3)]
+    y = compiled(function)(*given)
+    grads = torch.autograd.grad(y.sum(), given)
+    wide = [each.detach().double().requires_grad_() for each in given]
+    wanted = f.scaled_dot_product_attention(*wide).square() * 2 * (y.detach() != 0)
+    for mine, exact in zip((y, *grads), (wanted, *torch.autograd.grad(wanted.sum(), wide)), strict=True):
+        close(mine.double(), exact.double(), 1e-4)
+    assert plans() == [1, 1]
 
 
 def test_what_the_op_does_not_take_stays_with_pytorch() -> None:

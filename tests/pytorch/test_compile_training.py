@@ -493,6 +493,28 @@ def test_a_checkpoint_draws_its_numbers_again(dynamic):
     assert report.partitions and "defect" not in str(report), str(report)
 
 
+def test_functions_within_a_checkpoint_are_ops_of_their_own():
+    """As losses of chunks are, whose logits backward makes again."""
+
+    def chunk(x, weight, target):
+        return nn.functional.cross_entropy(x @ weight, target, reduction="sum")
+
+    def loss(x, weight, target):
+        parts = zip(x.chunk(2), (weight, weight), target.chunk(2), strict=True)
+        return sum(torch.utils.checkpoint.checkpoint(chunk, *part, use_reentrant=False) for part in parts)
+
+    x, weight, target = torch.randn(6, 4), torch.randn(4, 9), torch.randint(0, 9, (6,))
+    wide = [each.double().requires_grad_() for each in (x, weight)]
+    loss(*wide, target).backward()
+    given = [each.requires_grad_() for each in (x, weight)]
+    with pylayout.profile() as profile:
+        compiled(loss)(*given, target).backward()
+    for mine, exact in zip(given, wide, strict=True):
+        close(mine.grad.double(), exact.grad)
+    assert [event["op"] for event in profile.events].count("cross_entropy") == 2
+    assert [graph.partitions for graph in pylayout.torch.report().graphs] == [1, 1]
+
+
 def _loss(weight, x, target):
     return nn.functional.cross_entropy(x @ weight, target)
 
