@@ -523,3 +523,34 @@ def test_the_sign_of_nan_is_pytorchs(dtype):
     x = torch.tensor([float("nan"), -0.0, 2.0, -3.0, float("-inf")], dtype=dtype)
     torch.testing.assert_close(compiled(torch.sign)(x), torch.sign(x))
     assert not pylayout.torch.report().left, str(pylayout.torch.report())
+
+
+def _filled(x):
+    made = x[0] @ x[0].mT
+    made.fill_diagonal_(-1)
+    return made.softmax(-1)
+
+
+def _added(x):
+    made = x @ x.mT
+    made.diagonal(0, 1, 2).add_(2)
+    made.diagonal(1, 2, 1).zero_()
+    return made.softmax(-1)
+
+
+@pytest.mark.parametrize("function", [_filled, _added])
+@pytest.mark.parametrize("late", [False, True])
+def test_diagonals_changed_in_place_divide_no_plan(function, late):
+    run = torch.compile(function, backend="pylayout", dynamic=late)
+    for size in (4, 7, 9) if late else (4,):
+        x = torch.randn(2, size, 3, requires_grad=True)
+        wide = x.detach().double().requires_grad_()
+        made, exact = run(x), function(wide)
+        close(made.double(), exact)
+        weight = torch.randn(exact.shape)
+        (grad,), (wanted,) = (
+            torch.autograd.grad((made * weight).sum(), x),
+            torch.autograd.grad((exact * weight).sum(), wide),
+        )
+        close(grad.double(), wanted)
+    assert {graph.partitions for graph in pylayout.torch.report().graphs} == {1}

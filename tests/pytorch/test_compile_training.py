@@ -557,6 +557,41 @@ def test_transforms_of_functions_that_are_ops_of_their_own(name, of):
     assert graph.partitions == 1 and not graph.left, str(graph)
 
 
+def _norm(form):
+    if form == "layer":
+        return lambda x, weight, bias: nn.functional.layer_norm(x.mT, (8,), weight, bias)
+    if form == "layer without weights":
+        return lambda x, weight, bias: nn.functional.layer_norm(x, x.shape[1:]) * weight[:, None] + bias[:, None]
+    return lambda x, weight, bias: nn.functional.group_norm(x, 2, weight, bias)
+
+
+DERIVED = {
+    "jacobian": torch.func.jacrev,
+    "jacobians": lambda of: torch.func.vmap(torch.func.jacrev(lambda x, *rest: of(x[None], *rest)), (0, None, None)),
+    "gradients": lambda of: torch.func.grad(lambda *given: of(*given).sin().sum(), (0, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("form", ["layer", "layer without weights", "group"])
+@pytest.mark.parametrize("late", [False, True])
+def test_norms_derived_within_a_function_divide_no_plan(late, form, dtype, name):
+    if late and (name == "jacobians" or (name == "jacobian" and "layer" in form)):
+        pytest.skip("PyTorch does not trace it")
+    function = DERIVED[name](_norm(form))
+    run, weight, bias = compiled(function), torch.randn(8, dtype=dtype), torch.randn(8, dtype=dtype)
+    for size in (3, 5, 6) if late else (3,):
+        x = torch.randn(2, 8, size, dtype=dtype)
+        if late:
+            torch._dynamo.mark_dynamic(x, 2)
+        made, wanted = run(x, weight, bias), function(x.double(), weight.double(), bias.double())
+        for mine, exact in zip(*[each if isinstance(each, tuple) else (each,) for each in (made, wanted)], strict=True):
+            close(mine.double(), exact, 2e-5 if dtype == torch.float32 else 5e-2)
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_batch_norms_of_halves_divide_no_plan(dtype):
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).to(dtype)

@@ -608,6 +608,14 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "gelu_backward.default": [(r(3, 7), r(3, 7)), (r(3, 7), r(3, 7), {"approximate": "tanh"})],
     "leaky_relu_backward.default": [(r(3, 7), r(3, 7), 0.2, False), (r(3, 7), r(3, 7), 0.2, True)],
+    "native_layer_norm_backward.default": [
+        (X, r(2, 3, 4), [4], r(2, 3, 1), p(2, 3, 1), r(4), r(4), [True] * 3),
+        (X, r(2, 3, 4), [3, 4], r(2, 1, 1), p(2, 1, 1), None, None, [True, False, False]),
+    ],
+    "native_group_norm_backward.default": [
+        (IMAGE, r(2, 8, 7, 6), r(2, 4), p(2, 4), r(8), 2, 8, 42, 4, [True] * 3),
+        (IMAGE, r(2, 8, 7, 6), r(2, 2), p(2, 2), None, 2, 8, 42, 2, [True, False, False]),
+    ],
     "pylayout.layer_norm_backward.default": [
         (r(2, 3, 8), r(2, 3, 8), [8], p(8), 1e-5),
         (r(4, 3, 8), r(4, 3, 8), [3, 8], None, 1e-3),
@@ -712,7 +720,20 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
         (X, 0, 2, 1),
         (r(1)[0], 0, 1, 1),
     ],
-    "as_strided_scatter.default": [(X, r(2, 4, 3), [2, 4, 3], [12, 1, 4]), (X, r(6, 4), [6, 4], [4, 1])],
+    "as_strided_scatter.default": [
+        (X, r(2, 4, 3), [2, 4, 3], [12, 1, 4]),
+        (X, r(6, 4), [6, 4], [4, 1]),
+        (r(5, 5), r(5), [5], [6], 0),
+        (r(4, 6).T, r(2, 3), [2, 3], [12, 4], 1),
+        (X, r(2, 4), [2, 4], [12, 1], 4),
+    ],
+    "diagonal_scatter.default": [
+        (X, r(2, 3), 0, 1, 2),
+        (X, r(3, 2), -1, 2, 0),
+        (X, r(4, 2), 1, 0, 1),
+        (i(9, 6, 3), i(9, 1), -5),
+        (r(2, 9), r(2), 4),
+    ],
     "full_like.default": [(X, 2.5)],
     "zeros_like.default": [(X,)],
     "ones_like.default": [(X,)],

@@ -317,6 +317,58 @@ def _norm_backward(
     return tuple(call.cast(each, call.dtype(place)) if call.used(place) else None for place, each in enumerate(made))
 
 
+def _by_statistics(
+    call: Call, grad: Operand, x: Operand, mean: Operand, inverse: Operand, weight: Operand | None, inner: list[int],
+    outer: list[int], mask: Sequence[bool],
+) -> Any:  # fmt: skip
+    """Of a norm over the dimensions `inner`, with a weight and a bias that repeat along `outer`; all in f32."""
+    standard = call.op("mul", call.op("sub", x, mean), inverse)
+    dx = dw = db = None
+    if mask[0]:
+        weighted = grad if weight is None else call.op("mul", grad, weight)
+        along = call.op("mean", call.op("mul", weighted, standard), inner, True)
+        tensors = [weighted, call.op("mean", weighted, inner, True), standard, along, inverse]
+        dx = call.op("pointwise", tensors, "y0 = x4 * (x0 - x1 - x2 * x3)", dtype="f32")
+    if mask[1]:
+        product = call.op("mul", grad, standard)
+        dw = call.op("sum", product, outer) if outer else product
+    if mask[2]:
+        db = call.op("sum", grad, outer) if outer else grad
+    return dx, dw, db
+
+
+def _shaped(call: Call, made: Sequence[Any]) -> Any:
+    return tuple(
+        None if each is None else call.cast(call.reshape(each, call.shape(place)), call.dtype(place))
+        for place, each in enumerate(made)
+    )
+
+
+@converter("native_layer_norm_backward.default")
+def layer_norm_backward_by_statistics(
+    call: Call, grad: Operand, x: Operand, shape: Sequence[int], mean: Operand, inverse: Operand,
+    weight: Operand | None, bias: Operand | None, mask: Sequence[bool],
+) -> Any:  # fmt: skip
+    """Where no call of the norm was found that the statistics are of: they were repeated by `vmap`, say."""
+    outer = [*range(x.ndim - len(shape))]
+    inner = [*range(len(outer), x.ndim)]
+    given = (each if each is None else call.cast(each, "f32") for each in (grad, x, mean, inverse, weight))
+    return _shaped(call, _by_statistics(call, *given, inner, outer, mask))
+
+
+@converter("native_group_norm_backward.default")
+def group_norm_backward_by_statistics(
+    call: Call, grad: Operand, x: Operand, mean: Operand, inverse: Operand, weight: Operand | None, n: int,
+    channels: int, positions: int, groups: int, mask: Sequence[bool],
+) -> Any:  # fmt: skip
+    shape = [n, groups, channels // groups, positions]
+    grad, x = (call.reshape(call.cast(each, "f32"), shape) for each in (grad, x))
+    mean, inverse = (call.reshape(call.cast(each, "f32"), [n, groups, 1, 1]) for each in (mean, inverse))
+    if weight is not None:
+        weight = call.reshape(call.cast(weight, "f32"), [1, groups, channels // groups, 1])
+    return _shaped(call, _by_statistics(call, grad, x, mean, inverse, weight, [2, 3], [0, 3], mask))
+
+
 @converter("embedding_dense_backward.default")
 def embedding_backward(
     call: Call, grad: Operand, index: Operand, rows: int, padding_idx: int, scale_grad_by_freq: bool

@@ -31,7 +31,8 @@ def batch_norm(
 
 
 def _statistics(call: Call, x: Operand, dims: list[int], eps: float) -> tuple[Operand, Operand]:
-    """Mean and 1 / sqrt(biased variance + eps), with dims kept."""
+    """Mean and 1 / sqrt(biased variance + eps), in f32 and with dims kept."""
+    x = call.cast(x, "f32")
     mean = call.op("mean", x, dims, True)
     variance = call.op("mean", call.op("square", call.op("sub", x, mean)), dims, True)
     return mean, call.op("rsqrt", call.op("add", variance, float(eps)))
@@ -52,9 +53,8 @@ def layer_norm(
     y = call.cast(call.op("layer_norm", x, list(shape), weight, bias, eps=float(eps)), call.dtype(0))
     if not (call.used(1) or call.used(2)):
         return y, None, None
-    require(x.dtype == "f32", f"statistics of {x.dtype}")
     mean, inverse = _statistics(call, x, list(range(x.ndim - len(shape), x.ndim)), eps)
-    return y, mean, inverse
+    return y, call.cast(mean, call.dtype(1)), call.cast(inverse, call.dtype(2))
 
 
 @converter("native_group_norm.default")
@@ -73,9 +73,8 @@ def group_norm(
     y = call.cast(call.op("group_norm", x, groups, weight, bias, eps=float(eps)), call.dtype(0))
     if not (call.used(1) or call.used(2)):
         return y, None, None
-    require(x.dtype == "f32", f"statistics of {x.dtype}")
-    mean, inverse = _statistics(call, call.op("reshape", x, [n, groups, -1]), [2], eps)
-    return y, call.op("reshape", mean, [n, groups]), call.op("reshape", inverse, [n, groups])
+    statistics = _statistics(call, call.op("reshape", x, [n, groups, -1]), [2], eps)
+    return y, *(call.cast(call.op("reshape", each, [n, groups]), call.dtype(1)) for each in statistics)
 
 
 @converter("_softmax.default")

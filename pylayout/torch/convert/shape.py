@@ -240,6 +240,22 @@ def select_scatter(call: Call, x: Operand, source: Operand, dim: int, index: int
     return _replaced(call, x, call.op("unsqueeze", source, dim), dim, index, index + 1)
 
 
+@converter("diagonal_scatter.default", moves=True)
+def diagonal_scatter(call: Call, x: Operand, source: Operand, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Operand:
+    dim1, dim2 = dim1 % x.ndim, dim2 % x.ndim
+    rows, columns = x.shape[dim1], x.shape[dim2]
+    require(source.dtype == x.dtype, f"dtype {source.dtype}")
+    order = [*[dim for dim in range(x.ndim) if dim not in (dim1, dim2)], dim1, dim2]
+    down, along = call.op("unsqueeze", call.graph.arange(0, rows), 1), call.graph.arange(0, columns)
+    chosen = call.op("eq", call.op("add", down, offset), along)
+    # The source lies along the dimension in which the diagonal begins at 0, and is repeated along the other.
+    behind = (rows if offset >= 0 else columns) - source.shape[-1]
+    values = call.op("unsqueeze", call.op("pad", source, [0, behind]), x.ndim - (1 if offset >= 0 else 2))
+    made: Operand = call.op("where", chosen, values, call.op("permute", x, order))
+    back: Operand = call.op("permute", made, [order.index(dim) for dim in range(x.ndim)])
+    return back
+
+
 @converter("slice_backward.default", moves=True)
 def slice_backward(
     call: Call, grad: Operand, sizes: Sequence[int], dim: int, start: Any, end: Any, step: int
@@ -323,9 +339,25 @@ def _at_strides(call: Call, x: Operand, size: Sequence[int], stride: Sequence[in
     """Elements of x, which lies as it is written: windows that overlap, or a part. What stays side by side is a row."""
     last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     require(first >= 0 and last < x.size and 0 not in size, "elements beside the tensor, or none")
+    places, inner = _rows_at(size, stride, first)
+    require(places.size <= MAX_PLACES, f"{places.size} places")
+    rows, left = divmod(x.size, inner)
+    if left:
+        x = call.op("slice", call.reshape(x, [x.size]), [0], [rows * inner], [0])
+    made = call.op("index_select", call.op("reshape", x, [rows, inner]), 0, call.graph.constant(places.reshape(-1)))
+    return call.reshape(made, size)
+
+
+def _rows_at(
+    size: Sequence[int], stride: Sequence[int], first: int, elements: int = 0
+) -> tuple[np.ndarray[Any, Any], int]:
+    """Which rows strides mean, and of how many elements these are: what stays side by side.
+
+    elements: of what is cut into whole rows; 0: some may be left at its end.
+    """
     inner, outer, steps = 1, [*size], [*stride]
     while outer and steps[-1] == inner:  # so many of the last dimension that all begins at multiples of them
-        count = math.gcd(outer[-1], first // inner, *(step // inner for step in steps[:-1]))
+        count = math.gcd(outer[-1], first // inner, elements // inner, *(step // inner for step in steps[:-1]))
         inner *= count
         if count < outer[-1]:
             outer[-1] //= count
@@ -337,12 +369,7 @@ def _at_strides(call: Call, x: Operand, size: Sequence[int], stride: Sequence[in
     for dim, (n, step) in enumerate(zip(outer, steps, strict=True)):
         along = np.arange(n, dtype=np.int64) * (step // inner)
         places += along.reshape([-1 if each == dim else 1 for each in range(len(outer))])
-    require(places.size <= MAX_PLACES, f"{places.size} places")
-    rows, left = divmod(x.size, inner)
-    if left:
-        x = call.op("slice", call.reshape(x, [x.size]), [0], [rows * inner], [0])
-    made = call.op("index_select", call.op("reshape", x, [rows, inner]), 0, call.graph.constant(places.reshape(-1)))
-    return call.reshape(made, size)
+    return places, inner
 
 
 @converter("unfold.default", moves=True)
@@ -369,14 +396,42 @@ def unfold(call: Call, x: Operand, dim: int, size: int, step: int) -> Operand:
     return made
 
 
-@converter("as_strided_scatter.default", moves=True, note="gaps, overlaps, offsets")
+@converter(
+    "as_strided_scatter.default",
+    moves=True,
+    note="gaps in the tensor; overlaps; several strides where calls decide sizes",
+)
 def as_strided_scatter(
     call: Call, x: Operand, source: Operand, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Operand:  # fmt: skip
-    # Without gaps all of x is overwritten.
-    before, after = _dense_in_one_place(call, x, size, stride, storage_offset)
-    return _lying_as(call, source, after, x.shape, before)
+    given = call.node.args[0].meta["val"]  # type: ignore[union-attr]
+    offset = given.storage_offset()
+    first = 0 if storage_offset is None else storage_offset - offset
+    layout = dense_layout(given.shape, given.stride())
+    require(layout is not None and source.dtype == x.dtype, f"a tensor with gaps, or dtype {source.dtype}")
+    assert layout is not None
+    known = all(isinstance(each, int) for each in (*size, *stride, first, x.size))
+    if known and first == 0 and x.size == math.prod(size) and dense_layout(size, stride) is not None:
+        before, after = _dense_in_one_place(call, x, size, stride, storage_offset)
+        return _lying_as(call, source, after, x.shape, before)  # all of x is overwritten
+    order = [ord(letter) - ord("a") for letter in layout]
+    flat = call.op("permute", x, order)
+    shape = flat.shape
+    if known:
+        require(0 not in size, "no elements")
+        rows, inner = _rows_at(size, stride, first, x.size)
+        require(rows.size <= MAX_PLACES and np.unique(rows).size == rows.size, f"{rows.size} places, or overlaps")
+        places = call.graph.constant(rows.reshape(-1, 1))
+    else:
+        require(len(size) == 1, "several strides where calls decide sizes")
+        inner = 1
+        places = call.op("unsqueeze", call.graph.arange(first, first + (size[0] - 1) * stride[0] + 1, stride[0]), 1)
+    count = source.size if inner == 1 else source.size // inner
+    parts = call.op("reshape", source, [count, inner])
+    made = call.op("scatter", call.op("reshape", flat, [x.size // inner, inner]), 0, places, parts, "none")
+    back: Operand = call.op("permute", call.op("reshape", made, shape), [order.index(dim) for dim in range(x.ndim)])
+    return back
 
 
 def _dense_in_one_place(
