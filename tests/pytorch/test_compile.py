@@ -554,3 +554,11 @@ def test_diagonals_changed_in_place_divide_no_plan(function, late):
         )
         close(grad.double(), wanted)
     assert {graph.partitions for graph in pylayout.torch.report().graphs} == {1}
+
+
+def test_powers_of_two_are_as_exact_for_large_numbers():
+    x = torch.linspace(-120, 120, 5003)
+    exact = torch.exp2(x.double())
+    for function in (torch.exp2, lambda x: torch.exp2(x) * 3):
+        made = compiled(function)(x).double()
+        assert (made / function(torch.zeros(1)).double() / exact - 1).abs().max() < 2e-7

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
@@ -101,9 +103,17 @@ def minimum(call: Call, x: Operand, y: Operand) -> Operand:
     return made
 
 
-@converter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+_LARGEST_POWER = 64  # of numbers with 64 bits: an even one to it is 0
+
+
+@converter(
+    "pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar",
+    note="integers to integers that are operands both, or of an odd number; to numbers that are negative or above 64",
+)  # fmt: skip
 def power(call: Call, x: Any, y: Any) -> Operand:
     dtype = call.dtype()
+    if dtype in ("s64", "s32"):
+        return _whole_power(call, x, y)
     require(dtype in FLOATS, f"dtype {dtype}")
     x, y = _promoted(call, x, y)
     simple = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
@@ -111,6 +121,33 @@ def power(call: Call, x: Any, y: Any) -> Operand:
         made: Operand = call.op(simple[y], x)
         return made
     made = call.op("pow", x, y)
+    return made
+
+
+def _whole_power(call: Call, x: Any, y: Any) -> Operand:
+    """Of integers, which wrap as products do."""
+    dtype = call.dtype()
+    if isinstance(x, int):
+        require(x % 2 == 0 or x in (1, -1), f"integers to which {x} is raised")
+        # From exponents below 0 to those of which all powers are alike; of 1 and -1 by whether one is odd.
+        if x in (1, -1):
+            y, powers = call.op("bitwise_and", y, 1), [1, x]
+        else:
+            y = call.op("add", call.op("minimum", call.op("maximum", y, -1), _LARGEST_POWER), 1)
+            powers = [0, *(x**each for each in range(_LARGEST_POWER)), 0]
+        bits = 64 if dtype == "s64" else 32
+        wrapped = [(each + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for each in powers]
+        table = call.graph.constant(np.array(wrapped, np.int64 if bits == 64 else np.int32))
+        return call.reshape(call.op("index_select", table, 0, call.reshape(y, [y.size])), call.shape())
+    require(isinstance(y, int) and 0 <= y <= _LARGEST_POWER, "integers to such powers")
+    if y == 0:
+        made: Operand = call.op("expand", call.tensor(1, dtype), [*x.shape])
+        return made
+    made = x = call.cast(x, dtype)
+    for bit in f"{y:b}"[1:]:
+        made = call.op("mul", made, made)
+        if bit == "1":
+            made = call.op("mul", made, x)
     return made
 
 

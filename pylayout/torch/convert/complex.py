@@ -16,6 +16,8 @@ from torch.fx import Node
 from ..call import Call, Operand, require
 from ..registry import complex_converter, converters
 
+MOST_FACTORS = 1 << 12  # of a product, which are multiplied in as many ops as this has bits
+MOST_POWER = 16  # that products make
 MOST = 1 << 21  # elements of the matrix of a Fourier transform: 1440 real numbers, or 720 complex ones
 
 
@@ -173,6 +175,7 @@ for _name, _place in (
     ("split_with_sizes.default", 2),
     ("split.Tensor", 2),
     ("unbind.int", 1),
+    ("cumsum.default", 1),
 ):
     _register_along(_name, _place)
 
@@ -193,6 +196,13 @@ def index_put(call: Call, x: Operand, indices: Any, values: Operand, accumulate:
 @complex_converter("flip.default")
 def flip(call: Call, x: Operand, dims: Sequence[int]) -> Operand:
     made: Operand = converters()["flip.default"].function(call.with_pairs(), x, [dim % (x.ndim - 1) for dim in dims])
+    return made
+
+
+@complex_converter("roll.default")
+def roll(call: Call, x: Operand, shifts: Sequence[int], dims: Sequence[int] = ()) -> Operand:
+    given = call.with_pairs(), x, shifts, [dim % (x.ndim - 1) for dim in dims]
+    made: Operand = converters()["roll.default"].function(*given)
     return made
 
 
@@ -308,26 +318,155 @@ def div(call: Call, a: Any, b: Any) -> Operand:
 
 
 def _register_sum(name: str, op: str) -> None:
-    def convert(call: Call, a: Any, b: Any, *, alpha: Any = 1) -> Operand:
+    def convert(call: Call, a: Any, b: Any, alpha: Any = 1) -> Operand:
         require(not isinstance(alpha, complex), "a complex factor")
         a, b = _pairs(call, 0, a), _pairs(call, 1, b)
         made: Operand = call.op(op, a, b if alpha == 1 else call.op("mul", b, float(alpha)))
         return made
 
-    complex_converter(name)(convert)
+    complex_converter(f"{name}.Tensor", f"{name}.Scalar")(convert)
 
 
 for _name in ("add", "sub"):
-    _register_sum(f"{_name}.Tensor", _name)
+    _register_sum(_name, _name)
 
 
-@complex_converter("sum.dim_IntList", "mean.dim")
-def reduced(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
+def _all_of(x: Operand, dim: Any) -> list[int]:
+    """Dimensions that are reduced, counted without that of pairs."""
     rank = x.ndim - 1
-    dims = [each % rank for each in (dim if isinstance(dim, (list, tuple)) else [dim])] if dim else [*range(rank)]
-    op = "sum" if "sum" in str(call.node.target) else "mean"
-    made: Operand = call.op(op, x, dims, bool(keepdim))
+    if dim is None or dim == []:
+        return [*range(rank)]
+    return [each % rank for each in (dim if isinstance(dim, (list, tuple)) else [dim])] if rank else []
+
+
+@complex_converter("sum.dim_IntList", "sum.default", "mean.dim", "mean.default")
+def reduced(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
+    dims = _all_of(x, dim)
+    made: Operand = call.op("sum" if "sum" in str(call.node.target) else "mean", x, dims, bool(keepdim)) if dims else x
     return made
+
+
+@complex_converter("prod.dim_int", "prod.default")
+def product(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
+    """Of halves, again and again."""
+    dims = _all_of(x, dim)
+    count = math.prod(x.shape[each] for each in dims)
+    require(isinstance(count, int) and 0 < count <= MOST_FACTORS, f"{count} factors")
+    others = [each for each in range(x.ndim - 1) if each not in dims]
+    lines = call.op("permute", x, [*dims, *others, x.ndim - 1])
+    lines = call.op("reshape", lines, [count, *[x.shape[each] for each in others], 2])
+    while count > 1:
+        half = count // 2
+        first, second, *rest = call.op("split", lines, [half, half, count % 2] if count % 2 else [half, half], 0)
+        lines = call.op("concat", [_product(call, first, second), *rest], 0) if rest else _product(call, first, second)
+        count -= half
+    return call.reshape(lines, [*call.shape(), 2])
+
+
+def _variance(call: Call, x: Operand, dim: Any, correction: Any, keepdim: bool) -> Operand:
+    each = converters()["var.correction"].function(call, x, _all_of(x, dim), correction, keepdim)
+    made: Operand = call.op("sum", each, [each.ndim - 1], False)
+    return made
+
+
+@complex_converter("var.correction")
+def var(call: Call, x: Operand, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Operand:
+    require(x.ndim > 1, "a number")
+    return _variance(call, x, dim, correction, keepdim)
+
+
+@complex_converter("var_mean.correction")
+def var_mean(call: Call, x: Operand, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    require(x.ndim > 1, "a number")
+    mean = call.op("mean", x, _all_of(x, dim), bool(keepdim))
+    return _variance(call, x, dim, correction, keepdim), mean
+
+
+@complex_converter("linalg_vector_norm.default")
+def vector_norm(
+    call: Call, x: Operand, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Operand:
+    require(not call.expected.is_complex(), "a dtype of complex numbers")
+    made: Operand = converters()["linalg_vector_norm.default"].function(call, length(call, x), ord, dim, keepdim)
+    return made
+
+
+# ---- functions ----
+
+
+def _joined(call: Call, tensors: Sequence[Operand], real: str, imaginary: str) -> Operand:
+    parts = [call.op("pointwise", [*tensors], f"y0 = {text}", dtype="f32") for text in (real, imaginary)]
+    made: Operand = call.op("concat", parts, parts[0].ndim - 1)
+    return made
+
+
+def _exponential(call: Call, x: Operand) -> Operand:
+    return _joined(call, _parts(call, x), "exp(x0) * cos(x1)", "x1 == 0 ? x1 : exp(x0) * sin(x1)")
+
+
+_LENGTH = "(x2 == 0 ? 0 : x2 * sqrt(1 + x3 / x2 * (x3 / x2)))"  # of what is below
+
+
+def _with_sizes(call: Call, x: Operand) -> tuple[Operand, ...]:
+    """Both parts (x0, x1), and the larger size of them and the smaller one (x2, x3), whose squares may overflow."""
+    parts = _parts(call, x)
+    sizes = [call.op("abs", each) for each in parts]
+    return *parts, call.op("maximum", *sizes), call.op("minimum", *sizes)
+
+
+def _logarithm(call: Call, x: Operand) -> Operand:
+    """Of lengths near 1 by what they differ from it, of which a length itself would have lost most."""
+    near = "0.5 * log1p((x2 - 1) * (x2 + 1) + x3 * x3)"
+    far = "log(x2) + (x2 > 0 && x2 < 3.4e38 ? 0.5 * log1p(x3 / x2 * (x3 / x2)) : 0)"
+    tensors = _with_sizes(call, x)
+    return _joined(call, tensors, f"x2 > 0.5 && x2 < 2 ? {near} : {far}", "atan2(x1, x0)")
+
+
+def _root(call: Call, x: Operand) -> Operand:
+    """One part by a sum of sizes, the other one by a quotient: a difference would have lost it. -0 is below 0."""
+    large = f"sqrt(0.5 * {_LENGTH} + 0.5 * abs(x0))"
+    small = f"(x2 == 0 ? 0 : 0.5 * abs(x1) / {large})"
+    real = f"x0 >= 0 ? {large} : {small}"
+    imaginary = f"(atan2(x1, -1) < 0 ? -1 : 1) * (x0 >= 0 ? {small} : {large})"
+    return _joined(call, _with_sizes(call, x), real, imaginary)
+
+
+def _inverse(call: Call, x: Operand) -> Operand:
+    square = call.op("sum", call.op("square", x), [x.ndim - 1], True)
+    made: Operand = call.op("div", _conjugated(call, x), square)
+    return made
+
+
+for _name, _function in (("exp", _exponential), ("log", _logarithm), ("sqrt", _root), ("reciprocal", _inverse)):
+    complex_converter(f"{_name}.default")(_function)
+
+
+def _whole_power(call: Call, x: Operand, y: int) -> Operand:
+    made = x
+    for bit in f"{abs(y):b}"[1:]:
+        made = _product(call, made, made)
+        if bit == "1":
+            made = _product(call, made, x)
+    return made if y > 0 else _inverse(call, made)
+
+
+@complex_converter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def power(call: Call, x: Any, y: Any) -> Operand:
+    """By length and angle; of whole numbers as products."""
+    if isinstance(y, (int, float)):
+        if y == 0:
+            made: Operand = call.op("expand", call.graph.constant(np.array([1, 0], np.float32)), [*call.shape(), 2])
+            return made
+        if y == int(y) and abs(y) <= MOST_POWER:
+            return _whole_power(call, x, int(y))
+        if y == 0.5:
+            return _root(call, x)
+    tensors = [*_with_sizes(call, _pairs(call, 0, x)), *_parts(call, _pairs(call, 1, y))]
+    size, angle = _LENGTH, "atan2(x1, x0)"
+    if not _is_pairs(call, 1):
+        return _joined(call, tensors[:5], *(f"pow({size}, x4) * {each}(x4 * {angle})" for each in ("cos", "sin")))
+    scale, turn = f"pow({size}, x4) * exp(-x5 * {angle})", f"x4 * {angle} + x5 * log({size})"
+    return _joined(call, tensors, *(f"{scale} * {each}({turn})" for each in ("cos", "sin")))
 
 
 @complex_converter("mm.default", "bmm.default")

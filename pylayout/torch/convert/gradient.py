@@ -352,8 +352,9 @@ def layer_norm_backward_by_statistics(
     """Where no call of the norm was found that the statistics are of: they were repeated by `vmap`, say."""
     outer = [*range(x.ndim - len(shape))]
     inner = [*range(len(outer), x.ndim)]
-    given = (each if each is None else call.cast(each, "f32") for each in (grad, x, mean, inverse, weight))
-    return _shaped(call, _by_statistics(call, *given, inner, outer, mask))
+    grad, x, mean, inverse = (call.cast(each, "f32") for each in (grad, x, mean, inverse))
+    weight = None if weight is None else call.cast(weight, "f32")
+    return _shaped(call, _by_statistics(call, grad, x, mean, inverse, weight, inner, outer, mask))
 
 
 @converter("native_group_norm_backward.default")
