@@ -1,7 +1,8 @@
-"""Cross entropy as one op, forward and backward, in the place of the softmax, look-ups and sums that PyTorch traces.
+"""Losses that are traced in the place of PyTorch's.
 
-PyTorch's own ops write log-softmax and two gradients of the size of the logits; a plan reads the logits once forward,
-and once backward, where it writes their gradient. PyTorch runs these ops where plans refuse them.
+Cross entropy is one op, forward and backward, in the place of softmax, look-ups and sums. PyTorch's own ops write
+log-softmax and two gradients of the size of the logits; a plan reads the logits once forward, and once backward, where
+it writes their gradient. PyTorch runs these ops where plans refuse them.
 """
 
 from __future__ import annotations
@@ -110,5 +111,33 @@ def _traced(
     return _of_pytorch(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
 
 
+_multilabel_of_pytorch = torch.nn.functional.multilabel_margin_loss
+
+
+def _multilabel(
+    input: torch.Tensor, target: torch.Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+) -> Any:
+    """`multilabel_margin_loss`, of which PyTorch (2.13) traces what counts class 0 for each label that is missing."""
+    if (
+        size_average is not None
+        or reduce is not None
+        or input.shape != target.shape
+        or input.ndim not in (1, 2)
+        or 0 in input.shape
+        or reduction not in ("none", "mean", "sum")
+    ):
+        return _multilabel_of_pytorch(input, target, size_average, reduce, reduction)
+    x, labels = torch.atleast_2d(input), torch.atleast_2d(target)
+    counts = (labels == -1).cumsum(1) == 0  # before the first -1
+    known = labels.where(counts, 0)
+    hits = (known[:, :, None] == torch.arange(x.shape[1], device=x.device)) & counts[:, :, None]
+    margins = (1 - x.gather(1, known)[:, :, None] + x[:, None]).clamp_min(0)
+    margins = margins.where(counts[:, :, None] & ~hits.any(1, keepdim=True), 0)
+    each = margins.sum((1, 2)) / x.shape[1]
+    if reduction == "none":
+        return each.reshape(input.shape[:-1])
+    return each.mean() if reduction == "mean" else each.sum()
+
+
 # Functions, and what is traced in their places.
-TRACED: dict[Any, Any] = {_of_pytorch: _traced}
+TRACED: dict[Any, Any] = {_of_pytorch: _traced, _multilabel_of_pytorch: _multilabel}

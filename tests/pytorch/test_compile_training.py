@@ -142,6 +142,27 @@ def test_cross_entropy_where_the_op_does_not_suit():
     close(compiled(function)(*given), function(*given), 1e-2)
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(5,), (4, 5)])
+def test_multilabel_margin_loss(shape, reduction):
+    """PyTorch's own is another function once it is traced."""
+    rows = [[3, 0, -1, 2, 4], [-1, 1, 1, 1, 1], [0, 1, 2, 3, 4], [2, 2, 0, -1, 0]]
+    target = torch.tensor(rows if len(shape) == 2 else rows[0])
+
+    def loss_of(x):
+        return nn.functional.multilabel_margin_loss(x * 2, target, reduction=reduction)
+
+    x = torch.randn(shape)
+    given, exact = x.clone().requires_grad_(), x.double().requires_grad_()
+    made, expected = compiled(loss_of)(given), loss_of(exact)
+    assert made.shape == expected.shape
+    close(made.double(), expected, 1e-6)
+    made.sum().backward()
+    expected.sum().backward()
+    close(given.grad.double(), exact.grad, 1e-6)
+    assert not pylayout.torch.report().left
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_the_op_of_cross_entropy_in_pytorch(dtype):
     """What runs where plans refuse it."""
