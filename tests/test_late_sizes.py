@@ -313,6 +313,8 @@ FIXED = {
         "interpolate_backward": {2: 1, 3: 1},
         "roi_align_backward": {2: 6, 3: 6},
     },
+    "an attribute is the size of the result, from which this one follows": {"irfft": {1: 6, 2: 3}},
+    "pairs of real and imaginary parts": {"fft": {2: 9, 3: 2, 4: 1}, "irfft": {2: 6, 3: 3}},
     "an attribute lists the sizes": {
         "interleave": {1: 4},
         "l2_normalize": {2: 2, 3: 1},

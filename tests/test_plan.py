@@ -378,6 +378,24 @@ def test_bad_options(options, error, message):
         pl.compile(graph_of(), **{"device": "cpu", **options})
 
 
+def test_a_state_stays_as_it_was_where_an_index_is_wrong():
+    """Ops that write a state in place look at all indices before."""
+    start = RNG.standard_normal((40, 300)).astype("f4")
+    g = pl.Graph()
+    state = g.state("kept", start)
+    index, x = g.input("index", (40, 9), "int64"), g.input("x", (40, 9))
+    g.update(state, ops.scatter(state, 1, index, x, "sum"))
+    plan = pl.compile(g, tune="off")
+    places = RNG.integers(0, 300, (40, 9))
+    plan.run(places, numpy.ones((40, 9), "f4"))
+    kept = plan.state("kept").copy()
+    assert (kept != start).any()
+    places[33, 4] = 300
+    with pytest.raises(pl.Error, match="300"):
+        plan.run(places, numpy.ones((40, 9), "f4"))
+    numpy.testing.assert_array_equal(plan.state("kept"), kept)
+
+
 def test_a_graph_without_outputs():
     g = pl.Graph()
     g.relu(g.input("x", (1, 2)))

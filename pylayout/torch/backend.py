@@ -13,7 +13,7 @@ from torch._guards import TracingContext
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.fx import GraphModule
 
-from . import attention, dropout, losses, resizes
+from . import attention, drawing, dropout, losses, resizes
 from .compiled import Compiled
 from .compositions import COMPOSED
 from .gradients import KEPT, replace_gradients
@@ -59,27 +59,10 @@ def decompositions(fallback_random: bool = True) -> dict[Any, Callable[..., Any]
         if name_of(op) not in keeping and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
     found[torch.ops.aten.native_dropout.default] = dropout.native_dropout if fallback_random else dropout.own_dropout
-    found[torch.ops.aten.multilabel_margin_loss_forward.default] = _multilabel_margin_loss
     found.update(COMPOSED)
+    found.update(drawing.COMPOSED)
+    found.update(losses.COMPOSED)
     return found
-
-
-def _multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """As eager mode has it: labels after the first -1 count for nothing, and the loss of a vector has no dimension.
-
-    PyTorch's decomposition counts them, and gives [1] (2.13). Under torch.compile it stays: PyTorch takes it for all
-    backends before this table is asked.
-    """
-    classes = x.shape[-1]
-    samples, labels = x.reshape(-1, classes), target.reshape(-1, classes)
-    places = torch.arange(classes, device=target.device)
-    counts = places < torch.where(labels == -1, places, classes).amin(-1, keepdim=True)
-    chosen = samples.gather(1, torch.where(counts, labels, 0))
-    wanted = ((places == labels[:, :, None]) & counts[:, :, None]).any(1)  # by sample and class
-    margins = (1 - chosen[:, :, None] + samples[:, None, :]).clamp_min(0)
-    losses = torch.where(counts[:, :, None] & ~wanted[:, None, :], margins, 0).sum((1, 2)) / classes
-    reduced = [losses.reshape(x.shape[:-1]), losses.mean(), losses.sum()][reduction]
-    return reduced, wanted.to(x.dtype).reshape(target.shape)
 
 
 def _static_inputs() -> list[int]:

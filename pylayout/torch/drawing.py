@@ -13,7 +13,7 @@ from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-__all__ = ["describe_drawing", "is_of_checkpoint", "is_random", "name_undrawn", "rename_undrawn"]
+__all__ = ["COMPOSED", "describe_drawing", "is_of_checkpoint", "is_random", "name_undrawn", "rename_undrawn"]
 
 aten = torch.ops.aten
 
@@ -56,6 +56,29 @@ def rename_undrawn(graph: Graph) -> None:
     for node in graph.nodes:
         if node.target is _attention_without_dropout:
             node.target = _flash
+
+
+def _like(op: Any) -> Any:
+    """How an op is written that makes a tensor like another one: by its sizes, so that no plan ends to give it."""
+
+    def drawn(x: torch.Tensor, *numbers: Any, memory_format: Any = None, **how: Any) -> Any:
+        made = torch.empty_like(x, memory_format=memory_format or torch.preserve_format)
+        if how.get("layout") not in (None, torch.strided) or not made.is_contiguous():
+            return NotImplemented  # numbers are drawn in the order of memory
+        how["dtype"] = x.dtype if how.get("dtype") is None else how["dtype"]
+        how["device"] = x.device if how.get("device") is None else how["device"]
+        return op(*numbers, x.shape, **how)
+
+    return drawn
+
+
+# Ops as others.
+COMPOSED: dict[Any, Any] = {
+    aten.rand_like.default: _like(aten.rand.default),
+    aten.randn_like.default: _like(aten.randn.default),
+    aten.randint_like.default: _like(aten.randint.default),
+    aten.randint_like.low_dtype: _like(aten.randint.low),
+}
 
 
 def save_and_draw(op: Any, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, Any]:

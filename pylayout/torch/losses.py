@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["TRACED"]
+__all__ = ["COMPOSED", "TRACED"]
 
 _of_pytorch = torch.nn.functional.cross_entropy
 
@@ -114,30 +114,36 @@ def _traced(
 _multilabel_of_pytorch = torch.nn.functional.multilabel_margin_loss
 
 
-def _multilabel(
+def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """As eager mode has it: labels after the first -1 count for nothing, and the loss of a vector has no dimension.
+
+    PyTorch's decomposition counts them, and gives [1] (2.13). PyTorch takes it for all backends of torch.compile before
+    a table of others is asked, so that the function is replaced there.
+    """
+    classes = x.shape[-1]
+    samples, labels = x.reshape(-1, classes), target.reshape(-1, classes)
+    places = torch.arange(classes, device=target.device)
+    counts = places < torch.where(labels == -1, places, classes).amin(-1, keepdim=True)
+    chosen = samples.gather(1, torch.where(counts, labels, 0))
+    wanted = ((places == labels[:, :, None]) & counts[:, :, None]).any(1)  # by sample and class
+    margins = (1 - chosen[:, :, None] + samples[:, None, :]).clamp_min(0)
+    losses = torch.where(counts[:, :, None] & ~wanted[:, None, :], margins, 0).sum((1, 2)) / classes
+    reduced = [losses.reshape(x.shape[:-1]), losses.mean(), losses.sum()][reduction]
+    return reduced, wanted.to(x.dtype).reshape(target.shape)
+
+
+def _traced_multilabel(
     input: torch.Tensor, target: torch.Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
-    """`multilabel_margin_loss`, of which PyTorch (2.13) traces what counts class 0 for each label that is missing."""
-    if (
-        size_average is not None
-        or reduce is not None
-        or input.shape != target.shape
-        or input.ndim not in (1, 2)
-        or 0 in input.shape
-        or reduction not in ("none", "mean", "sum")
-    ):
+    suits = size_average is None and reduce is None and reduction in _REDUCTIONS
+    if not suits or input.shape != target.shape or input.ndim not in (1, 2) or 0 in input.shape:
         return _multilabel_of_pytorch(input, target, size_average, reduce, reduction)
-    x, labels = torch.atleast_2d(input), torch.atleast_2d(target)
-    counts = (labels == -1).cumsum(1) == 0  # before the first -1
-    known = labels.where(counts, 0)
-    hits = (known[:, :, None] == torch.arange(x.shape[1], device=x.device)) & counts[:, :, None]
-    margins = (1 - x.gather(1, known)[:, :, None] + x[:, None]).clamp_min(0)
-    margins = margins.where(counts[:, :, None] & ~hits.any(1, keepdim=True), 0)
-    each = margins.sum((1, 2)) / x.shape[1]
-    if reduction == "none":
-        return each.reshape(input.shape[:-1])
-    return each.mean() if reduction == "mean" else each.sum()
+    return multilabel_margin_loss(input, target, _REDUCTIONS.index(reduction))[0]
 
 
+_REDUCTIONS = ("none", "mean", "sum")  # by PyTorch's numbers
+
+# Ops as others.
+COMPOSED: dict[Any, Any] = {torch.ops.aten.multilabel_margin_loss_forward.default: multilabel_margin_loss}
 # Functions, and what is traced in their places.
-TRACED: dict[Any, Any] = {_of_pytorch: _traced, _multilabel_of_pytorch: _multilabel}
+TRACED: dict[Any, Any] = {_of_pytorch: _traced, _multilabel_of_pytorch: _traced_multilabel}

@@ -237,9 +237,9 @@ def _fourier(rng: Generator) -> Case | None:
     window = [_spec("f32", n)] if _chance(rng, 0.5) else []
     if kind == 2:
         return Case("rfft", (_spec("f32", lines, n), *window), scale, "", "random")
-    how = {"size": n, "hop": int(rng.integers(1, n + 2)), **scale}
-    length = n + min(lines * how["hop"], 4096)
-    return Case("rfft", (_spec("f32", int(rng.integers(1, 4)), length), *window), how, "", "random")
+    hop = int(rng.integers(1, n + 2))
+    x = _spec("f32", int(rng.integers(1, 4)), n + min(lines * hop, 4096))
+    return Case("rfft", (x, *window), {"size": n, "hop": hop, **scale}, "", "random")
 
 
 def _few_bits(rng: Generator) -> Case | None:

@@ -286,6 +286,30 @@ def test_tied_weights():
 # ---- what stays in PyTorch ----
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_numbers_drawn_like_a_result_divide_no_plan(dynamic):
+    def function(x):
+        mean, log = (x * 2).chunk(2, 1)
+        z = mean + torch.randn_like(log) * torch.exp(log)
+        return z * torch.rand_like(z), torch.randint_like(z, 3, 7), torch.randn_like(z, dtype=torch.bfloat16)
+
+    def turned(x):  # numbers are drawn in the order of memory
+        return torch.randn_like((x * 2).t()) + 1
+
+    fast = torch.compile(function, backend="pylayout", dynamic=dynamic)
+    for rows in (4, 9):
+        x = torch.randn(rows, 10)
+        results = []
+        for each in (function, fast, turned, torch.compile(turned, backend="pylayout", dynamic=dynamic)):
+            torch.manual_seed(5)
+            results.append(each(x))
+        for mine, wanted in zip(results[1], results[0], strict=True):
+            close(mine.double(), wanted.double(), 1e-6)
+        close(results[3], results[2], 1e-6)
+    cut = {graph.partitions for graph in pylayout.torch.report().graphs if "rand.default" in dict(graph.left)}
+    assert cut == {1}, str(pylayout.torch.report())
+
+
 def test_random_numbers_are_those_of_eager_mode():
     def function(x):
         a = torch.rand_like(x)

@@ -341,7 +341,7 @@ def _at_strides(call: Call, x: Operand, size: Sequence[int], stride: Sequence[in
     require(first >= 0 and last < x.size and 0 not in size, "elements beside the tensor, or none")
     places, inner = _rows_at(size, stride, first)
     require(places.size <= MAX_PLACES, f"{places.size} places")
-    rows, left = divmod(x.size, inner)
+    rows, left = divmod(int(x.size), inner)
     if left:
         x = call.op("slice", call.reshape(x, [x.size]), [0], [rows * inner], [0])
     made = call.op("index_select", call.op("reshape", x, [rows, inner]), 0, call.graph.constant(places.reshape(-1)))

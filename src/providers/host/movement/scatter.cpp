@@ -154,6 +154,7 @@ struct ScatterBody {
     char* to = static_cast<char*>(output(arguments));
     const void* given = input(arguments, 1);
     const auto bytes = int64_t(size_of(put.dtype));
+    if (from == to) checked_indices("scatter", load, given, indices, size);  // before anything is overwritten
     std::atomic<bool> right{true};
     parallel_for(rows, 1.5 * double(count) + 0.1 * double(size), [&](int64_t begin, int64_t end) {
       std::vector<int64_t> loaded(size_t(index_dtype == DType::s64 ? 0 : count));
