@@ -8,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
-from torch_cases import CASES, CREATED, MOVES  # noqa: E402
+from torch_cases import CASES  # noqa: E402
+from torch_move_cases import CREATED, MOVES  # noqa: E402
 
 import pylayout.torch  # noqa: E402
 from pylayout.torch.compiled import Compiled  # noqa: E402
