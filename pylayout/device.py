@@ -132,7 +132,7 @@ def settled() -> bool:
     """Whether programs that repeat run as they will from now on.
 
     Under `layout="auto"` linked ops that repeat are tried in several layouts during its first twenty to thirty
-    runs; then the fastest is kept. A benchmark warms up until then.
+    runs; then the fastest is kept. On a GPU ops are measured behind their calls. A benchmark warms up until then.
     """
     answer = ffi.new("int32_t *")
     check(lib.pl_context_settled(handle(), answer))

@@ -135,8 +135,9 @@ PL_API pl_status pl_context_create(const char* options, pl_context* context);
 /* Changes threads, tune or math. */
 PL_API pl_status pl_context_set(pl_context context, const char* options);
 /* 1 once programs that repeat run as they will from now on: no linked ops are waiting for their contest, or in the
- * middle of it (docs/explanation/choice.md; always so with tune=off), and no plan that ran within the last second has
- * others competing in its runs (pl_plan_settled).  A benchmark warms up until then. */
+ * middle of it, no ops of a GPU wait to be measured behind their calls (docs/explanation/choice.md; always so with
+ * tune=off), and no plan that ran within the last second has others competing in its runs (pl_plan_settled).  A
+ * benchmark warms up until then. */
 PL_API pl_status pl_context_settled(pl_context context, int32_t* settled);
 PL_API pl_status pl_context_release(pl_context context);
 /* Lets the caller end calls that take long because they measure, search or compile: pl_plan_compile and pl_plan_load,
