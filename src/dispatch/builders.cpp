@@ -21,6 +21,10 @@ void Builders::note(const Entry* entry, size_t way) {
 }
 
 void Builders::add(const EntryRef& entry, size_t way) {
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    if (!asked_.insert({entry.get(), way}).second) return;
+  }
   const bool taken = threads_.add([this, entry, way] {
     try {
       catalog_.kernel(*entry, entry->ways[way]);
@@ -47,6 +51,10 @@ bool Builders::wait(const EntryRef& entry, const std::vector<size_t>& ways,
   }
 }
 
-void Builders::clear() { threads_.clear(); }
+void Builders::clear() {
+  threads_.clear();
+  std::lock_guard<std::mutex> guard(lock_);
+  asked_ = done_;
+}
 
 }  // namespace pl

@@ -22,7 +22,8 @@ class Builders {
   Builders(const Builders&) = delete;
   Builders& operator=(const Builders&) = delete;
 
-  // Prepares the kernel of a way, after those asked for before; whoever needs it meanwhile prepares it too.
+  // Prepares the kernel of a way, after those asked for before; whoever needs it meanwhile prepares it too.  Asked for
+  // again, nothing happens.
   void add(const EntryRef& entry, size_t way);
   // Waits until the kernels of these ways are there, or could not be made; false once `until` has passed.  Throws
   // Interrupted.
@@ -37,7 +38,7 @@ class Builders {
   Interrupt& interrupt_;
   std::mutex lock_;
   std::condition_variable changed_;
-  std::set<std::pair<const Entry*, size_t>> done_;
+  std::set<std::pair<const Entry*, size_t>> asked_, done_;
   Background threads_;  // the last: its work uses all of the others
 };
 

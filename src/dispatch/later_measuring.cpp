@@ -2,23 +2,22 @@
 
 #include <algorithm>
 
-#include "core/threads.h"
-#include "dispatch/builders.h"
 #include "dispatch/machine.h"
 #include "profile/profile.h"
 
 namespace pl {
 namespace {
 
-constexpr double kMostAtOnceMs = 20;            // of device time, before what the program queues has its turn
 constexpr std::chrono::milliseconds kLook(50);  // the end of the process tells nobody
-
-double cost_of(const Way& way) { return cost_beside_runs(way.candidate, way.ms); }
 
 }  // namespace
 
 LaterMeasuring::LaterMeasuring(Machine& machine, Catalog& catalog, Profile& profile)
-    : machine_(machine), catalog_(catalog), profile_(profile) {}
+    : machine_(machine),
+      catalog_(catalog),
+      profile_(profile),
+      beside_(
+          catalog, machine.interrupt(), [this] { check(); }, [this](double ms) { afford(ms); }) {}
 
 LaterMeasuring::~LaterMeasuring() { background_.stop(); }
 
@@ -55,7 +54,7 @@ void LaterMeasuring::work() {
     for (const EntryRef& entry : entries) close(*entry);
     publish(true);
     entries.clear();
-    builders_.clear();
+    beside_.end();
   };
   for (;;) {
     try {
@@ -64,21 +63,7 @@ void LaterMeasuring::work() {
         std::lock_guard<std::mutex> guard(lock_);
         entries.swap(waiting_);
       }
-      for (const EntryRef& entry : entries) builders_of(*entry->device);  // of each device
-      for (const auto& [device, builders] : builders_) {
-        std::vector<EntryRef> of_device;
-        for (const EntryRef& entry : entries)
-          if (entry->device == device) of_device.push_back(entry);
-        const auto ready = [this](const EntryRef& entry, const std::vector<size_t>& ways) {
-          compile(entry, ways);
-          double cost = 0;
-          for (const size_t way : ways) cost += cost_of(entry->ways[way]);
-          afford(cost);
-          return true;
-        };
-        if (catalog_.find_rates(*device, ready)) catalog_.correct_estimates(of_device);
-        catalog_.check_tables(of_device, builders.get(), ready);
-      }
+      beside_.ask_tables(entries);
       measure(entries, kSome);
       catalog_.correct_estimates(entries);
       publish(true);
@@ -125,14 +110,6 @@ void LaterMeasuring::afford(double ms) {
   credit_ms_ -= ms;
 }
 
-Builders& LaterMeasuring::builders_of(Device& device) {
-  std::unique_ptr<Builders>& builders = builders_[&device];
-  if (!builders)
-    builders = std::make_unique<Builders>(catalog_, machine_.interrupt(),
-                                          std::clamp(available_processors() / 2, 1, std::max(1, device.builders())));
-  return *builders;
-}
-
 // Those that are measured next, so that `most` are in all; the ones in use first, as what is to beat them is held
 // against their results.
 std::vector<size_t> LaterMeasuring::ways_of(Entry& entry, size_t most) {
@@ -151,8 +128,7 @@ void LaterMeasuring::measure(const std::vector<EntryRef>& entries, size_t most) 
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second->text < b.second->text;
   });
-  for (const auto& each : order)
-    for (const size_t way : ways_of(*each.second, most)) builders_of(*each.second->device).add(each.second, way);
+  for (const auto& each : order) beside_.add(each.second, ways_of(*each.second, most));
   for (const auto& each : order) {
     const EntryRef& entry = each.second;
     try {
@@ -160,34 +136,14 @@ void LaterMeasuring::measure(const std::vector<EntryRef>& entries, size_t most) 
       for (;;) {
         const std::vector<size_t> ways = ways_of(*entry, most);
         if (ways.empty()) break;
-        measure(entry, ways);
+        found_ = true;
+        beside_.measure(entry, ways);
       }
     } catch (const Error&) {
       entry->left_alone = true;
     }
     if (entry->left_alone || catalog_.to_measure(*entry, Tuning::automatic).empty()) close(*entry);
     publish(false);
-  }
-}
-
-void LaterMeasuring::compile(const EntryRef& entry, const std::vector<size_t>& ways) {
-  Builders& builders = builders_of(*entry->device);
-  for (const size_t way : ways) builders.add(entry, way);  // again: nothing happens
-  while (!builders.wait(entry, ways, Clock::now() + kLook)) check();
-}
-
-void LaterMeasuring::measure(const EntryRef& entry, const std::vector<size_t>& ways) {
-  compile(entry, ways);
-  for (size_t done = 0; done < ways.size();) {
-    std::vector<size_t> some;
-    double cost = 0;
-    while (done < ways.size() && (some.empty() || cost < kMostAtOnceMs)) {
-      some.push_back(ways[done]);
-      cost += cost_of(entry->ways[ways[done++]]);
-    }
-    afford(cost);
-    catalog_.measure_unannounced(*entry, some, beside_runs());
-    found_ = true;
   }
 }
 

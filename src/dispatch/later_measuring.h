@@ -4,7 +4,7 @@
 // all that may be the fastest before a program's first result took 16 s for BERT and 36 s for a step of its training
 // (H200), which then ran as fast as by estimates, within 10%.  So a call takes the way that promises most, and the
 // others' turn comes behind it, by one thread:
-//   1. Once no call was chosen for `quiet`, kernels of the ways that matter are compiled (dispatch/builders.h).  The op
+//   1. Once no call was chosen for `quiet`, kernels of the ways that matter are compiled (dispatch/beside_runs.h).  The op
 //      that takes most comes first; first kSome ways of each, then all.
 //   2. They are timed against each other on sample values, between what the program queues.  What that takes is at most
 //      kShare of the time.
@@ -18,17 +18,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "core/background.h"
+#include "dispatch/beside_runs.h"
 #include "dispatch/catalog.h"
 
 namespace pl {
 
-class Builders;
 class Profile;
 
 class LaterMeasuring {
@@ -74,10 +72,7 @@ class LaterMeasuring {
   // In the background.
   void work();
   void measure(const std::vector<EntryRef>& entries, size_t most);
-  void measure(const EntryRef& entry, const std::vector<size_t>& ways);
-  void compile(const EntryRef& entry, const std::vector<size_t>& ways);
   std::vector<size_t> ways_of(Entry& entry, size_t most);
-  Builders& builders_of(Device& device);
   void wait_for_quiet();
   void afford(double ms);
   void check() const;
@@ -97,7 +92,7 @@ class LaterMeasuring {
   std::vector<EntryRef> waiting_;
   bool working_ = false;
   // Of the background alone.
-  std::map<Device*, std::unique_ptr<Builders>> builders_;
+  BesideRuns beside_;
   double credit_ms_ = kMostCreditMs;
   Clock::time_point credited_;
   Clock::time_point published_at_;

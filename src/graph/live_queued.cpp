@@ -35,14 +35,11 @@ constexpr double kPromise = 0.02;      // that a program has to promise to be fa
 constexpr double kBetweenMs = 1000;    // programs that are tried while ops are still measured
 constexpr double kNearUniform = 1.05;  // times the plan's by costs: a uniform layout is not tried beyond
 constexpr double kDistrusted = 1.5;    // estimates beside measured ways of the same op
-constexpr double kMostAtOnceMs = 20;   // of device time, before others' share of it is looked at again
-constexpr std::chrono::milliseconds kPatience(20), kAtMost(200);
+constexpr std::chrono::milliseconds kAtMost(200);
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-double cost_of(const Way& way) { return cost_beside_runs(way.candidate, way.ms); }
 
 }  // namespace
 
@@ -285,10 +282,9 @@ void Plan::LiveQueued::search() {
       own_ = nullptr;
     }
     lessons_.add(*plan_.body()->parts[0]->program, chosen_, times);
-    builders_ =
-        std::make_unique<Builders>(plan_.context_->catalog(), plan_.context_->interrupt(),
-                                   std::clamp(available_processors() / 2, 1, std::max(1, plan_.home_->builders())));
-    ask_tables();
+    beside_ = std::make_unique<BesideRuns>(
+        plan_.context_->catalog(), plan_.context_->interrupt(), [this] { check(); }, [this](double ms) { afford(ms); });
+    beside_->ask_tables(entries_of(variant_->nodes));
     improve("table");
     for (size_t most : {kFew, kSome, SIZE_MAX}) {
       measure(most);
@@ -310,11 +306,11 @@ void Plan::LiveQueued::search() {
       challenge("untuned", first_, true);
     }
   } catch (const Stopped&) {
-    builders_ = nullptr;
+    beside_ = nullptr;
     return;
   } catch (const std::exception&) {  // no memory for a challenger, say: what runs goes on
   }
-  builders_ = nullptr;
+  beside_ = nullptr;
   end(End::found);
 }
 
@@ -356,46 +352,15 @@ std::vector<Plan::LiveQueued::Batch> Plan::LiveQueued::batches(size_t most) {
   return list;
 }
 
-// What the device can do, and what devices like this one measured, where it holds here, takes the place of estimates.
-void Plan::LiveQueued::ask_tables() {
-  Catalog& catalog = plan_.context_->catalog();
-  const std::vector<EntryRef> entries = entries_of(variant_->nodes);
-  const auto ready = [&](const EntryRef& entry, const std::vector<size_t>& ways) {
-    if (entry->device->traits().compiles) {
-      for (const size_t way : ways) builders_->add(entry, way);  // again: nothing happens
-      while (!builders_->wait(entry, ways, std::chrono::steady_clock::now() + kPatience)) check();
-    }
-    double cost = 0;
-    for (size_t way : ways) cost += cost_of(entry->ways[way]);
-    afford(cost);
-    return true;
-  };
-  if (catalog.find_rates(*plan_.home_, ready)) catalog.correct_estimates(entries);
-  catalog.check_tables(entries, builders_.get(), ready);
-}
-
 void Plan::LiveQueued::measure(size_t most) {
   Catalog& catalog = plan_.context_->catalog();
   apply_costs();
   const std::vector<Batch> list = batches(most);
-  for (const Batch& batch : list)
-    for (size_t way : batch.ways)
-      if (batch.entry->device->traits().compiles) builders_->add(batch.entry, way);
+  for (const Batch& batch : list) beside_->add(batch.entry, batch.ways);
   std::vector<EntryRef> entries;
   for (const Batch& batch : list) {
-    if (batch.entry->device->traits().compiles)
-      while (!builders_->wait(batch.entry, batch.ways, std::chrono::steady_clock::now() + kPatience)) check();
-    check();
-    for (size_t done = 0; done < batch.ways.size();) {
-      std::vector<size_t> some;
-      double cost = 0;
-      while (done < batch.ways.size() && (some.empty() || cost < kMostAtOnceMs)) {
-        some.push_back(batch.ways[done]);
-        cost += cost_of(batch.entry->ways[batch.ways[done++]]);
-      }
-      afford(cost);
-      catalog.measure(*batch.entry, some, beside_runs());
-    }
+    beside_->measure(batch.entry, batch.ways);
+    catalog.bump_epoch();
     entries.push_back(batch.entry);
     if (now_ms() - improved_at_ms_ > kBetweenMs) improve("auto");
   }
@@ -490,7 +455,7 @@ bool Plan::LiveQueued::compared(const EntryRef& entry, Way& way) {
       if (each == &way) return false;
       continue;
     }
-    afford(cost_of(*each));
+    afford(BesideRuns::cost_of(*each));
     if (!catalog.compare(*entry, *each) && each == &way) return false;
   }
   return true;
@@ -522,11 +487,9 @@ bool Plan::LiveQueued::prepare(const Assignment& assignment) {
     }
   }
   const auto place = [](const EntryRef& entry, const Way* way) { return size_t(way - entry->ways.data()); };
-  for (const auto& [entry, way] : ways)
-    if (entry->device->traits().compiles) builders_->add(entry, place(entry, way));
+  for (const auto& [entry, way] : ways) beside_->add(entry, {place(entry, way)});
   for (const auto& [entry, way] : ways) {
-    if (entry->device->traits().compiles)
-      while (!builders_->wait(entry, {place(entry, way)}, std::chrono::steady_clock::now() + kPatience)) check();
+    beside_->compile(entry, {place(entry, way)});
     check();
     if (!catalog.kernel(*entry, *way) || !compared(entry, *way)) return false;
   }

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "core/background.h"
+#include "dispatch/beside_runs.h"
 #include "graph/compiler.h"
 #include "graph/lessons.h"
 #include "graph/live.h"
@@ -92,7 +93,6 @@ class Plan::LiveQueued : public Plan::Live {
   void spend(double ms);
   double usual_ms();
   std::vector<Batch> batches(size_t most);
-  void ask_tables();
   void measure(size_t most);
   void apply_costs();
   bool improve(const std::string& name);
@@ -124,7 +124,7 @@ class Plan::LiveQueued : public Plan::Live {
   Assignment chosen_, first_;
   std::set<std::vector<int>> tried_states_;
   std::set<const Way*> tried_siblings_;
-  std::unique_ptr<Builders> builders_;
+  std::unique_ptr<BesideRuns> beside_;
   double improved_at_ms_ = 0;
   bool won_ = false;
 

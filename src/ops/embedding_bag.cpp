@@ -123,6 +123,17 @@ void derive_bags(Derivation& d) {
 
 double bag_flops(const Op& op) { return double(op.in(kBagIndex).shape[0]) * double(op.in(kBagTable).shape[1]); }
 
+// The inputs of both ops.
+Schema& with_bags(Schema& schema) {
+  return schema.tensor("index", kRowsOfBags)
+      .of(dtypes::indices)
+      .tensor("weight", "(rows, features); f32, f16 or bf16", Role::constant)
+      .of(dtypes::floats)
+      .tensor("ends", kEndsOfBags)
+      .of(dtypes::indices)
+      .ascending();
+}
+
 Schema embedding_bag() {
   Schema schema("embedding_bag", "embedding_bag",
                 "Rows of a table, chosen by index, joined by bags.\n\n"
@@ -132,13 +143,7 @@ Schema embedding_bag() {
                 "and what is larger than that: NaN counts where it comes first.\n\n"
                 "Returns (bags, features) in the dtype of weight; sums are kept in f32.\n\n"
                 "Source: semantics of torch.nn.functional.embedding_bag.");
-  schema.tensor("index", kRowsOfBags)
-      .of(dtypes::indices)
-      .tensor("weight", "(rows, features); f32, f16 or bf16", Role::constant)
-      .of(dtypes::floats)
-      .tensor("ends", kEndsOfBags)
-      .of(dtypes::indices)
-      .ascending()
+  with_bags(schema)
       .optional("scales", "(n), a factor for each row, of sums")
       .like("weight")
       .attribute(attr::mode, std::string("mean"), "how rows are joined", {"sum", "mean", "max"})
@@ -159,15 +164,7 @@ Schema embedding_bag_rows() {
       "in the bag, 0 in a bag without rows\n\n"
       "Returns (bags, features), s64.\n\n"
       "Source: semantics of torch.nn.functional.embedding_bag.");
-  schema.tensor("index", kRowsOfBags)
-      .of(dtypes::indices)
-      .tensor("weight", "(rows, features); f32, f16 or bf16", Role::constant)
-      .of(dtypes::floats)
-      .tensor("ends", kEndsOfBags)
-      .of(dtypes::indices)
-      .ascending()
-      .attribute(attr::padding_idx, int64_t(-1), kPaddingRow)
-      .result(Result("rows").of(DType::s64));
+  with_bags(schema).attribute(attr::padding_idx, int64_t(-1), kPaddingRow).result(Result("rows").of(DType::s64));
   schema.infer = infer_any_bags;
   schema.integers = integers_of_bags;
   schema.flops = bag_flops;

@@ -143,11 +143,16 @@ def _whole_power(call: Call, x: Any, y: Any) -> Operand:
     if y == 0:
         made: Operand = call.op("expand", call.tensor(1, dtype), [*x.shape])
         return made
-    made = x = call.cast(x, dtype)
-    for bit in f"{y:b}"[1:]:
-        made = call.op("mul", made, made)
+    return raised(call.cast(x, dtype), y, lambda a, b: call.op("mul", a, b))
+
+
+def raised(x: Operand, power: int, product: Callable[[Operand, Operand], Operand]) -> Operand:
+    """x to a power of at least 1, by squares."""
+    made = x
+    for bit in f"{power:b}"[1:]:
+        made = product(made, made)
         if bit == "1":
-            made = call.op("mul", made, x)
+            made = product(made, x)
     return made
 
 

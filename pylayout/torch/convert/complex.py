@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from ..call import Call, Operand, require
 from ..registry import complex_converter, converters
+from .binary import raised
 
 MOST_FACTORS = 1 << 12  # of a product, which are multiplied in as many ops as this has bits
 MOST_POWER = 16  # that products make
@@ -441,24 +442,16 @@ for _name, _function in (("exp", _exponential), ("log", _logarithm), ("sqrt", _r
     complex_converter(f"{_name}.default")(_function)
 
 
-def _whole_power(call: Call, x: Operand, y: int) -> Operand:
-    made = x
-    for bit in f"{abs(y):b}"[1:]:
-        made = _product(call, made, made)
-        if bit == "1":
-            made = _product(call, made, x)
-    return made if y > 0 else _inverse(call, made)
-
-
 @complex_converter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def power(call: Call, x: Any, y: Any) -> Operand:
     """By length and angle; of whole numbers as products."""
     if isinstance(y, (int, float)):
         if y == 0:
-            made: Operand = call.op("expand", call.graph.constant(np.array([1, 0], np.float32)), [*call.shape(), 2])
-            return made
+            one: Operand = call.op("expand", call.graph.constant(np.array([1, 0], np.float32)), [*call.shape(), 2])
+            return one
         if y == int(y) and abs(y) <= MOST_POWER:
-            return _whole_power(call, x, int(y))
+            made = raised(x, abs(int(y)), lambda a, b: _product(call, a, b))
+            return made if y > 0 else _inverse(call, made)
         if y == 0.5:
             return _root(call, x)
     tensors = [*_with_sizes(call, _pairs(call, 0, x)), *_parts(call, _pairs(call, 1, y))]
