@@ -50,6 +50,8 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual double peak_flops_per_ms() const { return 0; }
   // How many threads are worth preparing kernels with.
   virtual int builders() const;
+  // Whether other threads compile kernels that calls wait for (Building::behind).
+  virtual bool compiles_behind() const { return false; }
 
   // A pooled buffer of at least `bytes`, contents undefined.  Throws Error(out_of_memory).
   BufferRef allocate(size_t bytes);

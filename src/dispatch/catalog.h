@@ -198,6 +198,7 @@ class Catalog {
   // The tables that there are, and what was found out about those that may serve a device here.
   void describe_tables(Json& json);
   // A way's kernel, prepared on first use.  Null if it cannot be (the way is not usable then) or may not be compiled.
+  // Under Building::behind that may turn out once it runs.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.
   std::optional<double> best_ms(Entry& entry);
@@ -249,8 +250,8 @@ class Catalog {
   Memory memory() const;
 
   // Grows when a measurement or a newly met consumer may change a choice made before.
-  uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
-  void bump_epoch() { epoch_.fetch_add(1, std::memory_order_acq_rel); }
+  uint64_t epoch() const { return epoch_->load(std::memory_order_acquire); }
+  void bump_epoch() { epoch_->fetch_add(1, std::memory_order_acq_rel); }
   // Forgets estimates and measurements; entries are asked again.
   void forget_costs();
   CostDatabase& costs() { return costs_; }
@@ -295,7 +296,8 @@ class Catalog {
   std::mutex tables_lock_;
   CostTables tables_;
   std::map<std::pair<const Device*, int>, Belief> beliefs_;  // by device and threads
-  std::atomic<uint64_t> epoch_{1};
+  // Of its own: a kernel that is compiled behind the calls may fail when the catalog is gone.
+  std::shared_ptr<std::atomic<uint64_t>> epoch_ = std::make_shared<std::atomic<uint64_t>>(1);
   const size_t limit_;
   std::atomic<size_t> bytes_{0};  // of what entries_ holds
   std::atomic<size_t> trigger_;   // the limit, or more where what others hold takes as much

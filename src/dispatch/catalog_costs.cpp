@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "core/threads.h"
 #include "dispatch/catalog.h"
@@ -13,6 +14,14 @@
 
 namespace pl {
 namespace {
+
+// A way whose kernel cannot be made.  False: that was known.  The entry's lock is held.
+bool refuse(Entry& entry, Way& way, const std::string& problem) {
+  if (!way.usable) return false;
+  way.usable = false;
+  entry.refusals.push_back({way.candidate.provider, way.candidate.implementation + ": " + problem});
+  return true;
+}
 
 // The database keeps what was found wrong beside the times, under the candidate's key with this before it, and so what
 // was measured while other programs had the processors.
@@ -231,6 +240,7 @@ void Catalog::measure_unannounced(Entry& entry, const std::vector<size_t>& chose
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::vector<size_t> places;
   const auto began = std::chrono::steady_clock::now();
+  const Building wish(Building::wish() == Building::behind ? Building::freely : Building::wish());
   for (size_t i : chosen) {
     machine_.interrupt().poll();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -355,6 +365,14 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
   std::string problem;
   try {
     if (entry.device->traits().threads) use_threads(entry.threads);
+    std::optional<Building> behind;
+    if (Building::wish() == Building::behind)
+      behind.emplace(Building::behind, [known = entry.weak_from_this(), &way, epoch = epoch_](const std::string& why) {
+        const EntryRef alive = known.lock();
+        if (!alive) return;
+        std::lock_guard<std::mutex> guard(alive->lock);
+        if (refuse(*alive, way, why)) epoch->fetch_add(1, std::memory_order_acq_rel);
+      });
     made = way.candidate.prepare();
   } catch (const NotBuilt&) {
     return nullptr;
@@ -368,9 +386,7 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
       way.kernel = std::move(made);
       if (entry.bytes) entry.bytes += kKernelBytes, bytes_ += kKernelBytes;  // else it is not among the entries
     }
-  } else if (way.usable) {
-    way.usable = false;
-    entry.refusals.push_back({way.candidate.provider, way.candidate.implementation + ": " + problem});
+  } else if (refuse(entry, way, problem)) {
     bump_epoch();
   }
   return way.kernel;

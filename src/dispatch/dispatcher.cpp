@@ -10,6 +10,7 @@
 #include "dispatch/runner.h"
 #include "dispatch/tuner.h"
 #include "profile/profile.h"
+#include "providers/building.h"
 #include "providers/together.h"
 
 namespace pl {
@@ -467,6 +468,7 @@ Dispatcher::DecisionRef Dispatcher::decision_for(const Turn& turn, const Schema&
 
 std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                                        const std::vector<TensorRef>& destinations) {
+  const Building wish(Building::behind);
   const Turn turn = turn_of(schema, call, inputs, destinations);
   const DecisionRef decision = decision_for(turn, schema, call, inputs, destinations);
   return execute(*decision, turn, inputs, destinations);

@@ -89,7 +89,9 @@ void LaterMeasuring::wait_for_quiet() {
   std::unique_lock<std::mutex> guard(lock_);
   for (;;) {
     const Clock::time_point now = Clock::now(), chosen{Clock::duration(chosen_.load())};
-    if (now >= until || (choosing_ == 0 && now >= chosen + quiet.load())) break;
+    const bool compiles = std::any_of(waiting_.begin(), waiting_.end(),
+                                      [](const EntryRef& entry) { return entry->device->compiles_behind(); });
+    if (now >= until || (choosing_ == 0 && !compiles && now >= chosen + quiet.load())) break;
     check();
     changed_.wait_for(guard, kLook);
   }

@@ -4,8 +4,9 @@
 // all that may be the fastest before a program's first result took 16 s for BERT and 36 s for a step of its training
 // (H200), which then ran as fast as by estimates, within 10%.  So a call takes the way that promises most, and the
 // others' turn comes behind it, by one thread:
-//   1. Once no call was chosen for `quiet`, kernels of the ways that matter are compiled (dispatch/beside_runs.h).  The op
-//      that takes most comes first; first kSome ways of each, then all.
+//   1. Once no call was chosen for `quiet`, and none waits for its kernel (Building::behind), kernels of the ways that
+//      matter are compiled (dispatch/beside_runs.h).  The op that takes most comes first; first kSome ways of each, then
+//      all.
 //   2. They are timed against each other on sample values, between what the program queues.  What that takes is at most
 //      kShare of the time.
 //   3. What was found is made known at most once every kBetween: calls choose again then.

@@ -1,6 +1,7 @@
 // Several calls at once: kernels that may run as one are started as one, and a list like one before as that was.
 #include "dispatch/dispatcher.h"
 #include "dispatch/runner.h"
+#include "providers/building.h"
 #include "providers/together.h"
 
 namespace pl {
@@ -78,6 +79,7 @@ void Dispatcher::run_all(const std::vector<OpCall>& calls) {
   const bool lasts = !contest_.turn();  // else calls are chosen for the contest under way
   if (lasts)
     if (const auto known = call_lists_.find(likeness, calls, epoch)) return start_again(*known, calls);
+  const Building wish(Building::behind);
   WaitingKernels waiting(runner_, joined_);
   std::shared_ptr<CallLists::List> list;
   if (lasts && call_lists_.wants(likeness)) {

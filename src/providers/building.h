@@ -4,6 +4,10 @@
 // may be faster by a few per cent, and take seconds before they run.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <utility>
+
 namespace pl {
 
 // Thrown by Candidate::prepare under Building::never, where a kernel would have to be compiled.  No Error: the
@@ -17,16 +21,26 @@ class Building {
     freely,     // compiles what is asked for
     sparingly,  // who may choose takes what is compiled, where there is some
     never,
+    behind,  // lets other threads compile it, where the device can: whoever runs the kernel first waits for it
   };
-  explicit Building(Wish wish) : before_(wish_) { wish_ = wish; }
-  ~Building() { wish_ = before_; }
+  // Told, by any thread, why a kernel that was prepared under `behind` turned out not to compile.
+  using Failed = std::function<void(const std::string& problem)>;
+
+  explicit Building(Wish wish, Failed failed = {}) : wish_(wish), failed_(std::move(failed)), before_(current_) {
+    current_ = this;
+  }
+  ~Building() { current_ = before_; }
   Building(const Building&) = delete;
   Building& operator=(const Building&) = delete;
-  static Wish wish() { return wish_; }
+  static Wish wish() { return current_ ? current_->wish_ : freely; }
+  // Empty where nobody is to be told.
+  static Failed failed() { return current_ ? current_->failed_ : Failed(); }
 
  private:
-  static inline thread_local Wish wish_ = freely;
-  Wish before_;
+  static inline thread_local const Building* current_ = nullptr;
+  Wish wish_;
+  Failed failed_;
+  const Building* before_;
 };
 
 }  // namespace pl

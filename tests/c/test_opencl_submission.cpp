@@ -1,15 +1,21 @@
 // Launches that wait for a thread of the device's own (providers/opencl/runtime/submission.h): their order, what must
 // not overtake them, what they need until they are started, and how their errors are told.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "check.h"
+#include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "graph/plan.h"
+#include "providers/building.h"
 #include "providers/opencl/runtime/launch.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 #include "providers/opencl/runtime/submission.h"
@@ -209,6 +215,153 @@ TEST("plans") {
       CHECK(out == expected);
     }
     device->finish();
+    device->submit(false);
+  }
+}
+
+// A gate that builds of some programs wait at.
+struct Gate {
+  std::mutex lock;
+  std::condition_variable changed;
+  bool is_open = false;
+  std::atomic<int> waiting{0};
+
+  void pass() {
+    ++waiting;
+    std::unique_lock<std::mutex> guard(lock);
+    changed.wait_for(guard, std::chrono::seconds(60), [this] { return is_open; });
+  }
+  void open() {
+    std::lock_guard<std::mutex> guard(lock);
+    is_open = true;
+    changed.notify_all();
+  }
+};
+
+// The message of the device's error that it throws; empty: it throws none.
+std::string problem_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK(error.code() == Code::device);
+    return error.what();
+  }
+  return {};
+}
+
+bool mentions(const KernelSource& source, const std::string& word) {
+  return source.text().find(word) != std::string::npos;
+}
+
+// x = 3 x + by, compiled for `by`.
+std::unique_ptr<Launch> compiled_step(OpenclDevice& device, const std::string& by, const std::string& file) {
+  auto launch = std::make_unique<Launch>(
+      device,
+      KernelSource::generated(
+          file, "__kernel void times_3(__global uint* x, uint more) { x[0] = 3 * x[0] + " + by + " + more; }\n"),
+      "times_3");
+  launch->output(0).scalar(cl_uint(1)).global({1}).local({1});
+  return launch;
+}
+
+// The first program of a file is built in the call, later ones by another thread: what was queued waits for them.
+TEST("programs_come_behind_calls") {
+  on_each_device([](OpenclDevice& device) {
+    Gate gate;
+    const std::thread::id here = std::this_thread::get_id();
+    std::atomic<int> built_here{0};
+    device.on_build = [&](const KernelSource& source) {
+      built_here += std::this_thread::get_id() == here;
+      if (mentions(source, "+ 20u")) gate.pass();
+    };
+    std::vector<std::string> told;
+    const Building wish(Building::behind, [&](const std::string& why) { told.push_back(why); });
+    const BufferRef x = zero(device);
+    const auto first = compiled_step(device, "10u", "programs_come");
+    CHECK(built_here == 1);
+    const auto second = compiled_step(device, "20u", "programs_come"), third = step(device, 5);
+    run(*first, x);   // 11
+    run(*second, x);  // 33 + 21
+    run(*third, x);   // 162 + 5
+    run(*second, x);  // 501 + 21
+    CHECK(!device.submission().passed(device.submission().added()));
+    while (gate.waiting == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(device.compiles_behind());
+    std::thread opens([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      gate.open();
+    });
+    CHECK(value_of(device, x) == 522);
+    opens.join();
+    CHECK(!device.compiles_behind());
+    run(*second, x, false);  // as a plan would
+    CHECK(value_of(device, x) == 3 * 522 + 21);
+    CHECK(told.empty());
+    device.on_build = nullptr;
+  });
+}
+
+// Of a file that nothing of has been built the call tells it, later ones the next synchronisation: once, whatever runs.
+TEST("programs_that_do_not_build") {
+  on_each_device([](OpenclDevice& device) {
+    std::atomic<int> told{0};
+    const Building wish(Building::behind,
+                        [&](const std::string& why) { told += why.find("broken") != std::string::npos; });
+    const std::string file = "programs_that_fail";
+    const auto says_so = [&](const std::function<void()>& action) {
+      return problem_of(action).find("building the OpenCL program " + file) != std::string::npos;
+    };
+    CHECK(says_so([&] { compiled_step(device, "broken", file); }));
+    CHECK(told == 0);
+    const BufferRef x = zero(device);
+    const auto one = compiled_step(device, "1u", file), bad = compiled_step(device, "broken", file);
+    run(*one, x);
+    run(*bad, x);
+    run(*one, x);
+    CHECK(says_so([&] { device.finish(); }));
+    CHECK(told == 1);
+    device.finish();
+    CHECK(value_of(device, x) == 3 * 2 + 2);
+    CHECK(says_so([&] { compiled_step(device, "broken + 1u", file); }));  // it is not trusted any more
+  });
+}
+
+// An op whose kernel could not be compiled behind the call fails once and takes another kernel then.
+TEST("ops_whose_kernel_does_not_build") {
+  ContextOptions options;
+  options.cache_dir = "/proc/none";
+  options.tuning = Tuning::off;
+  const auto context = pl::Context::create(options);
+  for (const auto& each : context->devices()) {
+    OpenclDevice* device = as_opencl(*each);
+    if (!device) continue;
+    device->submit(true);
+    const auto run = [&](int64_t width) {
+      const TensorDesc desc = TensorDesc::dense(DType::f32, {1, 8, 9, width});
+      const TensorDesc weights = TensorDesc::dense(DType::f32, {8, 8, 3, 3});
+      const TensorRef x = Tensor::allocate(*device, desc), w = Tensor::allocate(*device, weights);
+      const std::vector<float> ones(size_t(std::max(desc.elements(), weights.elements())), 1.0f);
+      context->write(x, ones.data(), desc.size_bytes());
+      context->write(w, ones.data(), weights.size_bytes());
+      const TensorRef y = context->run(*find_schema("conv2d"), CallAttributes::parse({}), {x, w, nullptr})[0];
+      std::vector<float> out(size_t(y->desc().elements()));
+      context->read(y, out.data(), out.size() * sizeof(float));
+      return std::all_of(out.begin(), out.end(), [](float value) { return value == 72; });
+    };
+    CHECK(run(11));
+    const std::thread::id here = std::this_thread::get_id();
+    device->on_build = [here](const KernelSource& source) {
+      if (std::this_thread::get_id() != here) fail(Code::device, "refused: ", source.name());
+    };
+    CHECK(problem_of([&] { run(13); }).find("refused: ") != std::string::npos);
+    int tries = 1;
+    while (!problem_of([&] { CHECK(run(13)); }).empty())
+      REQUIRE(++tries < 9);  // until a kernel is compiled in the call
+    size_t refused = 0;
+    for (const EntryRef& entry : context->catalog().met(*device))
+      for (const Way& way : entry->ways) refused += !way.usable;
+    CHECK(refused >= 1);
+    device->on_build = nullptr;
     device->submit(false);
   }
 }

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -20,39 +21,70 @@
 namespace ocl {
 namespace {
 
-// What PyTorch's loop came to for lists of such tensors, with such numbers: a program for each element.
+// What PyTorch's loop came to for lists of such tensors: a program for each element.
 struct ListCalls {
   struct Call {
     ProgramRef program;
     std::vector<double> numbers;
   };
   c10::OperatorName op;
-  std::vector<int64_t> words;  // of the lists' arguments
+  std::vector<int64_t> words;   // of the lists' arguments, without numbers
+  std::vector<double> numbers;  // of the lists' arguments
   std::vector<Call> calls;
+
+  // Whether they do for other numbers, too, as step sizes are: where each program reads its numbers, which are those of
+  // the arguments, or its element's of a list of numbers.
+  bool any_numbers = false;
+  bool serves(c10::ArrayRef<double> others) const {
+    return numbers.size() == others.size() &&
+           (any_numbers || std::memcmp(numbers.data(), others.data(), numbers.size() * sizeof(double)) == 0);
+  }
+  // Those of call `i` among such numbers.
+  c10::ArrayRef<double> numbers_of(size_t i, c10::ArrayRef<double> all) const {
+    if (!any_numbers) return calls[i].numbers;
+    return all.size() == calls.size() && calls[i].numbers.size() == 1 ? all.slice(i, 1) : all;
+  }
+  void find_out() {
+    any_numbers = true;
+    for (size_t i = 0; any_numbers && i < calls.size(); ++i) {
+      const c10::ArrayRef<double> found = numbers_of(i, numbers);
+      any_numbers = calls[i].program->numbers == found.size() && found.equals(calls[i].numbers);
+    }
+  }
 };
 
 class Lists {
  public:
-  std::shared_ptr<const ListCalls> find(const c10::OperatorHandle& op, const Arguments& arguments, uint64_t hash) {
+  // Of lists like these with the same numbers, and with any.
+  struct Key {
+    uint64_t same, any;
+  };
+  std::shared_ptr<const ListCalls> find(const c10::OperatorHandle& op, const Arguments& without_numbers,
+                                        const Key& key) {
     std::lock_guard<std::mutex> guard(lock_);
-    const auto found = by_hash_.find(hash);
-    if (found == by_hash_.end() || !(found->second->op == op.operator_name()) ||
-        !std::equal(found->second->words.begin(), found->second->words.end(), arguments.words.begin(),
-                    arguments.words.end()))
-      return nullptr;
-    return found->second;
+    for (const uint64_t hash : {key.same, key.any}) {
+      const auto found = by_hash_.find(hash);
+      if (found != by_hash_.end() && found->second->op == op.operator_name() &&
+          std::equal(found->second->words.begin(), found->second->words.end(), without_numbers.words.begin(),
+                     without_numbers.words.end()) &&
+          found->second->serves(without_numbers.numbers))
+        return found->second;
+    }
+    return nullptr;
   }
-  // From the second time on: numbers may be others each time, as step sizes are.
-  bool wants(uint64_t hash) {
+  // From the second time on that such lists come: numbers may be others each time.
+  bool wants(const Key& key) {
     std::lock_guard<std::mutex> guard(lock_);
     seen_.resize(256);
-    return std::exchange(seen_[hash % seen_.size()], hash) == hash;
+    const auto seen = [this](uint64_t hash) { return std::exchange(seen_[hash % seen_.size()], hash) == hash; };
+    const bool same = seen(key.same), any = seen(key.any);
+    return same || any;
   }
-  void put(uint64_t hash, std::shared_ptr<const ListCalls> calls) {
+  void put(const Key& key, std::shared_ptr<const ListCalls> calls) {
     constexpr size_t kMost = 128;
     std::lock_guard<std::mutex> guard(lock_);
     if (by_hash_.size() >= kMost) by_hash_.clear();
-    by_hash_[hash] = std::move(calls);
+    by_hash_[calls->any_numbers ? key.any : key.same] = std::move(calls);
   }
   void forget() {
     std::lock_guard<std::mutex> guard(lock_);
@@ -123,9 +155,11 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::DeviceIndex device = arguments.tensors[0]->device().index();
   if (!is_on(device, arguments.tensors)) return by_loop(op, stack);
   arguments.add(device);  // constants lie there
-  const uint64_t hash = arguments.hash();
+  Lists::Key key{arguments.hash(), 0};
+  arguments.forget_numbers();
+  key.any = arguments.hash();
   Batch batch;
-  const auto known = lists().find(op, arguments, hash);
+  const auto known = lists().find(op, arguments, key);
   const auto waits = [](const ListCalls::Call& call) { return always_waits(*call.program); };
   if (known && std::all_of(known->calls.begin(), known->calls.end(), waits)) {
     c10::OptionalDeviceGuard guard;
@@ -136,18 +170,23 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     c10::SmallVector<const at::Tensor*, 4> tensors(each);
     for (size_t i = 0; i < count; ++i) {
       for (size_t list = 0; list < each; ++list) tensors[list] = element(arguments.tensors, count, list, i);
-      call_waiting(known->calls[i].program, tensors, known->calls[i].numbers, device);
+      call_waiting(known->calls[i].program, tensors, known->numbers_of(i, arguments.numbers), device);
       if (counts && !tensors[0]->is_inference()) tensors[0]->unsafeGetTensorImpl()->bump_version();
     }
     torch::jit::drop(*stack, given);
-  } else if (lists().wants(hash)) {
+  } else if (lists().wants(key)) {
     const torch::jit::Stack kept(values.begin(), values.end());  // the loop takes them from the stack
     const Arguments all(kept);
     Noting noting(all, count);
     loop(op, stack);
-    if (noting.fit())
-      lists().put(hash, std::make_shared<ListCalls>(ListCalls{
-                            op.operator_name(), {arguments.words.begin(), arguments.words.end()}, noting.take()}));
+    if (noting.fit()) {
+      auto made = std::make_shared<ListCalls>(ListCalls{op.operator_name(),
+                                                        {arguments.words.begin(), arguments.words.end()},
+                                                        {arguments.numbers.begin(), arguments.numbers.end()},
+                                                        noting.take()});
+      made->find_out();
+      lists().put(key, std::move(made));
+    }
   } else {
     loop(op, stack);
   }

@@ -1,6 +1,7 @@
 #include "providers/opencl/runtime/launch.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/threads.h"
 
@@ -13,8 +14,33 @@ constexpr size_t kMostBound = 16;
 }  // namespace
 
 Launch::Launch(OpenclDevice& device, const KernelSource& source, const std::string& entry)
-    : device_(device), source_(source), entry_(entry), program_(device.build(source)) {
-  bound_.push_back({make_kernel(), {}});
+    : device_(device), source_(source), entry_(entry) {
+  if (Building::wish() != Building::behind || !device.submits_later()) {
+    program_ = device.build(source);
+  } else {
+    coming_ = device.build_behind(source);
+    if (coming_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) {
+      failed_ = Building::failed();
+      return;
+    }
+  }
+  get_ready();
+}
+
+void Launch::get_ready() {
+  if (!bound_.empty()) return;
+  if (coming_.valid()) {
+    try {
+      program_ = ComingPrograms::wait(coming_, source_);
+    } catch (const Error& error) {
+      if (failed_ && error.code() != Code::out_of_memory) failed_(error.what());
+      throw;
+    }
+    coming_ = {};
+  }
+  KernelHandle made = make_kernel();
+  for (const Value& value : values_) set_value(made.get(), value);
+  bound_.push_back({std::move(made), {}});
 }
 
 KernelHandle Launch::make_kernel() const {
@@ -41,12 +67,16 @@ Launch& Launch::buffer(BufferRef buffer, const char* tensor) {
 }
 
 Launch& Launch::bytes(const void* data, size_t size) {
-  const cl_uint position = next_argument_++;
-  check_cl(device_.cl().clSetKernelArg(bound_[0].kernel.get(), position, size, data),
-           concat(source_.name(), ": argument ", position, " of ", entry_, " (", size, " bytes)"));
   const char* first = static_cast<const char*>(data);
-  values_.push_back({position, size, first ? std::vector<char>(first, first + size) : std::vector<char>()});
+  values_.push_back({next_argument_++, size, first ? std::vector<char>(first, first + size) : std::vector<char>()});
+  if (!bound_.empty()) set_value(bound_[0].kernel.get(), values_.back());
   return *this;
+}
+
+void Launch::set_value(cl_kernel kernel, const Value& value) const {
+  check_cl(
+      device_.cl().clSetKernelArg(kernel, value.position, value.size, value.data.empty() ? nullptr : value.data.data()),
+      concat(source_.name(), ": argument ", value.position, " of ", entry_, " (", value.size, " bytes)"));
 }
 
 Launch& Launch::local_memory(size_t size) { return bytes(nullptr, size); }
@@ -70,14 +100,6 @@ Launch& Launch::local(const std::vector<size_t>& sizes) {
   for (size_t size : sizes) require(size > 0, Code::internal, entry_, ": a work-group size of 0");
   local_ = sizes;
   return global_.empty() ? *this : global(global_);
-}
-
-size_t Launch::max_work_group() const {
-  size_t size = 1;
-  check_cl(device_.cl().clGetKernelWorkGroupInfo(bound_[0].kernel.get(), device_.id(), CL_KERNEL_WORK_GROUP_SIZE,
-                                                 sizeof size, &size, nullptr),
-           "asking for the work-group limit of " + entry_);
-  return size;
 }
 
 Buffer& Launch::buffer_of(const BufferSlot& slot, const KernelArguments& arguments) const {
@@ -104,10 +126,7 @@ Launch::Bound& Launch::bound_to(bool known, Set&& set) {
                     !device_.capabilities().cpu;
   if (more) {
     Bound bound{make_kernel(), {}};
-    for (const Value& value : values_)
-      check_cl(device_.cl().clSetKernelArg(bound.kernel.get(), value.position, value.size,
-                                           value.data.empty() ? nullptr : value.data.data()),
-               concat(source_.name(), ": argument ", value.position, " of ", entry_));
+    for (const Value& value : values_) set_value(bound.kernel.get(), value);
     bound_.push_back(std::move(bound));
     oldest = &bound_.back();
   }
@@ -129,6 +148,7 @@ void Launch::run(const KernelArguments& arguments) {
   if (arguments.later && device_.submits_later() && run_later(arguments)) return;
   device_.submission().settle();  // before lock_, which who starts those launches takes
   std::lock_guard<std::mutex> guard(lock_);
+  get_ready();
   memories_.clear();
   uses_.clear();
   for (const BufferSlot& slot : slots_) {
@@ -163,6 +183,7 @@ bool Launch::run_later(const KernelArguments& arguments) {
 
 void Launch::start(const cl_mem* memories) {
   std::lock_guard<std::mutex> guard(lock_);
+  get_ready();
   memories_.assign(memories, memories + slots_.size());
   Bound& bound = bound_to(true, [&](cl_kernel kernel) {
     for (size_t i = 0; i < slots_.size(); ++i)

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "providers/building.h"
+#include "providers/opencl/program/coming_programs.h"
 #include "providers/opencl/program/kernel_source.h"
 #include "providers/opencl/runtime/opencl_device.h"
 #include "providers/opencl/runtime/queues.h"
@@ -27,7 +29,8 @@ constexpr double kLaunchMs = 0.003;  // what each launch of a kernel beside the 
 
 class Launch {
  public:
-  // Builds the program (or takes it from the cache).  Throws Error(device) with the build log.
+  // Builds the program (or takes it from the cache).  Throws Error(device) with the build log.  Under Building::behind
+  // other threads may build it: then who starts the kernel waits for it, and the error is told there.
   Launch(OpenclDevice& device, const KernelSource& source, const std::string& entry);
 
   // Arguments, in the order of the kernel's parameters.  A tensor that is named is passed as two: the pointer
@@ -50,7 +53,6 @@ class Launch {
   // (the kernel checks its bounds); without local the runtime chooses.
   Launch& global(const std::vector<size_t>& sizes);
   Launch& local(const std::vector<size_t>& sizes);
-  size_t max_work_group() const;  // work-items a group of this kernel may have on this device
 
   ~Launch();
   // Queues the kernel, or leaves that to the device's thread (submission.h) where the arguments allow it.  Thread-safe:
@@ -82,6 +84,9 @@ class Launch {
   };
   Launch& slot(Slot kind, int index, BufferRef buffer, const char* tensor);
   Launch& bytes(const void* data, size_t size);
+  void set_value(cl_kernel kernel, const Value& value) const;
+  // Makes the first kernel object, once the program has come.  lock_ is held, or nobody else has the launch yet.
+  void get_ready();
   KernelHandle make_kernel() const;
   Buffer& buffer_of(const BufferSlot& slot, const KernelArguments& arguments) const;
   bool run_later(const KernelArguments& arguments);
@@ -92,8 +97,10 @@ class Launch {
   KernelSource source_;
   std::string entry_;
   ProgramRef program_;
-  std::mutex lock_;           // cl_kernel arguments are state
-  std::vector<Bound> bound_;  // at least one: the one whose values are set as they are added
+  ComingPrograms::Ref coming_;  // valid while it has not come
+  Building::Failed failed_;     // to be told if it cannot be built
+  std::mutex lock_;             // cl_kernel arguments are state
+  std::vector<Bound> bound_;    // at least one from get_ready() on; the first has values set as they are added
   std::vector<Value> values_;
   uint64_t runs_ = 0;
   std::vector<BufferSlot> slots_;

@@ -1,6 +1,7 @@
 #include "providers/opencl/runtime/opencl_device.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,6 +13,11 @@
 #include "providers/opencl/tuning/plausible.h"
 
 namespace pl::opencl {
+namespace {
+
+constexpr size_t kMostPattern = 128;  // bytes, of OpenCL's fills
+
+}  // namespace
 
 // Queues a command on the calling thread's stream, behind what waits in submission(); its event is kept only while a
 // timing runs.
@@ -19,6 +25,17 @@ template <class Start>
 void OpenclDevice::command(const Use* uses, size_t count, const char* what, Start&& start) {
   submission().settle();
   command_behind(uses, count, what, start);
+}
+
+// Queues a command that nobody waits for.  Where launches wait it stands in line with them: `start` must keep what it
+// needs.
+template <class Start>
+void OpenclDevice::command_in_line(const Use* uses, size_t count, const char* what, Start&& start) {
+  const auto in_line = [session = session_.get(), what, start] {  // one that submits later is never closed
+    session->queues.command(0, nullptr, 0, nullptr, what, start);
+  };
+  if (submission().waits() && submits_later() && submission().add(in_line)) return;
+  command(uses, count, what, start);
 }
 
 // The same where that was settled.
@@ -186,6 +203,13 @@ ProgramRef OpenclDevice::build(const KernelSource& source) {
   return program;
 }
 
+std::shared_future<ProgramRef> OpenclDevice::build_behind(const KernelSource& source) {
+  const auto self = std::static_pointer_cast<OpenclDevice>(shared_from_this());
+  return session().coming->ask(source, [self](const KernelSource& asked) { return self->build(asked); });
+}
+
+bool OpenclDevice::compiles_behind() const { return session_->is_open && session_->coming->any(); }
+
 bool OpenclDevice::declares_builtins() { return session().declares_builtins; }
 
 ProgramCache& OpenclDevice::programs() { return *session().programs; }
@@ -252,7 +276,7 @@ void OpenclDevice::read(Buffer& source, size_t offset, void* destination, size_t
 void OpenclDevice::write(Buffer& destination, size_t offset, const void* source, size_t bytes) {
   if (bytes == 0) return;
   // The pattern of a fill is copied when it is queued: nobody waits for the queue because of a number or two.
-  if (bytes <= 128 && (bytes & (bytes - 1)) == 0 && offset % bytes == 0)
+  if (bytes <= kMostPattern && (bytes & (bytes - 1)) == 0 && offset % bytes == 0)
     return fill(destination, offset, bytes, source, bytes, "writing to an OpenCL buffer");
   const cl_mem memory = own(destination, "write");
   command_now({&destination.block(), true}, "writing to an OpenCL buffer",
@@ -300,8 +324,11 @@ void OpenclDevice::fill(Buffer& destination, size_t offset, size_t bytes, const 
                         const char* what) {
   const cl_mem memory = own(destination, what);
   const Use use{&destination.block(), true};
-  command(&use, 1, what, [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
-    return cl_.clEnqueueFillBuffer(queue, memory, pattern, pattern_bytes, offset, bytes, waits, list, event);
+  std::array<unsigned char, kMostPattern> kept{};
+  std::memcpy(kept.data(), pattern, pattern_bytes);
+  const Api* const cl = &cl_;
+  command_in_line(&use, 1, what, [=](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+    return cl->clEnqueueFillBuffer(queue, memory, kept.data(), pattern_bytes, offset, bytes, waits, list, event);
   });
 }
 
@@ -310,11 +337,12 @@ void OpenclDevice::copy_from(cl_mem memory, Block* source, size_t source_offset,
   if (bytes == 0) return;
   const cl_mem target = own(destination, "copy");
   const Use uses[] = {{&destination.block(), true}, {source, false}};
-  command(uses, source ? 2 : 1, "copying between OpenCL buffers",
-          [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
-            return cl_.clEnqueueCopyBuffer(queue, memory, target, source_offset, destination_offset, bytes, waits, list,
-                                           event);
-          });
+  const Api* const cl = &cl_;
+  command_in_line(uses, source ? 2 : 1, "copying between OpenCL buffers",
+                  [=](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+                    return cl->clEnqueueCopyBuffer(queue, memory, target, source_offset, destination_offset, bytes,
+                                                   waits, list, event);
+                  });
 }
 
 void OpenclDevice::copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,

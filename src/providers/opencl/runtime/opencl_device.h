@@ -37,6 +37,7 @@ class OpenclDevice : public Device {
   std::map<std::string, std::string> properties() const override { return capabilities_.properties(); }
   double peak_flops_per_ms() const override;
   int builders() const override;
+  bool compiles_behind() const override;
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
   void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
   void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
@@ -79,6 +80,8 @@ class OpenclDevice : public Device {
   ProgramCache& programs();
   // The source's program, built with PYLAYOUT_OPENCL_OPTIONS, and with the prelude and the options that tests ask for.
   ProgramRef build(const KernelSource& source);
+  // The same behind the calls, or here (coming_programs.h).  Of a device that submits_later().
+  std::shared_future<ProgramRef> build_behind(const KernelSource& source);
   // Whether build() declares built-in functions itself (kernels/common/builtins.clh), which PoCL then need not.  Ends
   // with the first program that is built without them alone: it calls others.
   bool declares_builtins();
@@ -121,6 +124,8 @@ class OpenclDevice : public Device {
             const char* what);
   template <class Start>
   void command(const Use* uses, size_t count, const char* what, Start&& start);
+  template <class Start>
+  void command_in_line(const Use* uses, size_t count, const char* what, Start&& start);
   template <class Start>
   void command_behind(const Use* uses, size_t count, const char* what, Start&& start);
   template <class Start>

@@ -23,6 +23,11 @@ bool chosen_to_submit_later(const Capabilities& capabilities) {
   return capabilities.gpu && available_processors() > 2;
 }
 
+// NVIDIA's compiler is the same for all its devices; all kernels were run on an H100 and an H200 with driver 580.
+bool is_tested_compiler(const Capabilities& capabilities) {
+  return capabilities.nvidia && std::atoi(capabilities.driver.c_str()) >= 580;
+}
+
 unsigned number_of(const Platform& platform, cl_device_id id) {
   cl_uint count = 0;
   if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) return 0;
@@ -42,6 +47,7 @@ OpenclDevice::Session::Session(const Platform& platform, cl_device_id id, const 
       binaries(capabilities.platform != "Portable Computing Language"),
       eager_pages(!capabilities.unified_memory),
       submits_later(chosen_to_submit_later(capabilities)),
+      takes_all_files(is_tested_compiler(capabilities)),
       declares_builtins(capabilities.platform == "Portable Computing Language"),
       queues(cl),
       compilers(
@@ -98,6 +104,9 @@ void OpenclDevice::Session::open() {
     };
     queues.open(lent ? std::move(lent) : make(), make);
     programs = std::make_unique<ProgramCache>(&cl, context.get(), id, fingerprint, binaries, compilers);
+    const int helpers = compilers.limit();
+    coming = std::make_unique<ComingPrograms>(helpers ? helpers + 1 : std::clamp(available_processors() - 1, 1, 4),
+                                              takes_all_files);
     is_open = true;
     OfProcess::all().opened_by = getpid();
     [[maybe_unused]] static const bool added = (add_end_of_process(OfProcess::finish), true);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "providers/opencl/program/coming_programs.h"
 #include "providers/opencl/program/compiler_processes.h"
 #include "providers/opencl/runtime/opencl_device.h"
 #include "providers/opencl/runtime/queues.h"
@@ -21,6 +22,7 @@ struct OpenclDevice::Session {
   bool eager_pages;  // whether memory must be touched for a failed allocation to show
   bool profiling = true;
   std::atomic<bool> submits_later;
+  bool takes_all_files;
   std::atomic<bool> declares_builtins;
   std::atomic<uint64_t> releases{0};
   std::once_flag opened;
@@ -32,6 +34,7 @@ struct OpenclDevice::Session {
   Queues queues;
   CompilerProcesses compilers;
   std::unique_ptr<ProgramCache> programs;
+  std::unique_ptr<ComingPrograms> coming;
 
   Session(const Platform& platform, cl_device_id id, const Capabilities& capabilities);
 

@@ -18,13 +18,14 @@ constexpr uint64_t kMostWaiting = 1024;
 
 }  // namespace
 
-uint64_t Submission::add(Launch& launch, const cl_mem* memories, size_t count) {
+uint64_t Submission::put(Launch* launch, const cl_mem* memories, size_t count, std::function<void()> command) {
   uint64_t number = 0;
   bool wake = false;
   {
     std::lock_guard<std::mutex> guard(lock_);
     if (closed_) return 0;
-    waiting_.list.push_back({&launch, count});
+    waiting_.list.push_back({launch, count});
+    if (!launch) waiting_.commands.push_back(std::move(command));
     waiting_.memories.insert(waiting_.memories.end(), memories, memories + count);
     number = added_.load(std::memory_order_relaxed) + 1;
     added_.store(number, std::memory_order_release);
@@ -51,15 +52,17 @@ void Submission::start_all() noexcept {
   for (;;) {
     batch_.list.clear();
     batch_.memories.clear();
+    batch_.commands.clear();
     {
       std::lock_guard<std::mutex> guard(lock_);
       if (waiting_.list.empty()) return;
       std::swap(batch_, waiting_);
     }
     const cl_mem* memories = batch_.memories.data();
+    auto command = batch_.commands.begin();
     for (const Task& task : batch_.list) {
       try {
-        task.launch->start(memories);
+        task.launch ? task.launch->start(memories) : (*command++)();
       } catch (...) {
         std::lock_guard<std::mutex> guard(lock_);
         if (!error_) error_ = std::current_exception();

@@ -4,7 +4,8 @@
 // thread does it while the caller goes on to the next op: a training step of ResNet-18 from 13.0 to 9.6 ms, CUDA's
 // eager mode 10.7 (an H100's host, `PYLAYOUT_SUBMIT=thread python -m bench.ocl_eager --network resnet18`).  A plan has
 // no other work between its launches, and starts them itself unless its caller has: PyTorch under torch.compile.  Who
-// needs the device in order, because it reads a result or waits, calls settle(): it starts what is left itself.
+// needs the device in order, because it reads a result or waits, calls settle(): it starts what is left itself.  Fills
+// and copies that come while launches wait stand in line with them.
 //
 // Launches start in the order of add(). The thread runs on for kIdle after the last of them, for waking it takes as
 // long as starting a kernel; then it sleeps. What fails is told by the next settle(), as the caller has gone on.
@@ -14,8 +15,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/background.h"
@@ -29,10 +32,13 @@ class Submission {
  public:
   // The number of the launch, to ask passed() about; 0: it was not taken, the caller is to start it. Launch and memory
   // must stay until it has passed.
-  uint64_t add(Launch& launch, const cl_mem* memories, size_t count);
+  uint64_t add(Launch& launch, const cl_mem* memories, size_t count) { return put(&launch, memories, count, {}); }
+  // The same for another command, which `start` queues; true: it was taken.
+  bool add(std::function<void()> start) { return put(nullptr, nullptr, 0, std::move(start)) != 0; }
+  bool waits() const { return !passed(added()); }
   // All that was added before has been started. Throws the first error of starting since the last call.
   void settle() {
-    if (!passed(added()) || failed_) settle_now();
+    if (waits() || failed_) settle_now();
   }
   // The same without throwing: the error stays for settle().
   void start_all() noexcept;
@@ -43,13 +49,15 @@ class Submission {
 
  private:
   struct Task {
-    Launch* launch;
-    size_t count;  // of its memories, which follow those of the task before
+    Launch* launch;  // null: the next one of the commands
+    size_t count;    // of its memories, which follow those of the task before
   };
   struct Tasks {
     std::vector<Task> list;
     std::vector<cl_mem> memories;
+    std::vector<std::function<void()>> commands;
   };
+  uint64_t put(Launch* launch, const cl_mem* memories, size_t count, std::function<void()> command);
   void settle_now();
   void serve();
 
