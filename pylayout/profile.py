@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,13 @@ from .context import handle
 from .errors import InvalidArgumentError, check, take_json
 
 __all__ = ["Profile", "profile"]
+
+starters: list[Callable[[], None]] = []  # each starts calls of PyTorch's device that wait (ocl/shim.py)
+
+
+def _start_what_waits() -> None:
+    for start in starters:
+        start()
 
 
 class Profile:
@@ -32,6 +40,7 @@ class Profile:
         return self._events
 
     def __enter__(self) -> Profile:
+        _start_what_waits()
         check(lib.pl_profile_start(handle()))
         self._recording = True
         return self
@@ -39,11 +48,14 @@ class Profile:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._recording = False
         text = ffi.new("char **")
-        status = lib.pl_profile_stop(handle(), text)
+        try:
+            _start_what_waits()
+        finally:
+            status = lib.pl_profile_stop(handle(), text)
+            if not status:
+                self._events = sorted(take_json(text)["events"], key=lambda event: event["start_ms"])
         if kind is None:
             check(status)
-        if not status:
-            self._events = sorted(take_json(text)["events"], key=lambda event: event["start_ms"])
 
     def summary(self) -> dict[str, Any]:
         """Totals, in ms and bytes.

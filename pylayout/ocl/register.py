@@ -13,6 +13,7 @@ import torch
 from torch.utils import backend_registration
 
 from ..errors import Error, InternalError, UnsupportedError
+from ..profile import starters
 from .shim import MAKER, STARTER, Shim, shim, state
 
 __all__ = ["register"]
@@ -85,6 +86,7 @@ def register() -> None:
     backend_registration.rename_privateuse1_backend(_NAME)
     made = Shim(str(path))
     state.shim = made
+    starters.append(lambda: made.call("flush"))
     # Behind a graph break ops call these in frames that torch.compile runs: they and what they call are not traced.
     dynamo = torch._C._dynamo.eval_frame
     untraced = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.SKIP)

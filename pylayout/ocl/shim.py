@@ -26,6 +26,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ocl_is_forked": (_int, []),
     "ocl_current_device": (_int, []),
     "ocl_set_device": (_int, [_int]),
+    "ocl_flush": (_int, []),
     "ocl_synchronize": (_int, [_int]),
     "ocl_gain_by_attention": (None, [_int, _int]),
     "ocl_take_counters": (_int, [_int, ctypes.c_int64, _longs]),

@@ -13,6 +13,7 @@ import ocl_device  # noqa: E402, F401
 
 import pylayout as pl  # noqa: E402
 from pylayout._load import ffi  # noqa: E402
+from pylayout.profile import starters  # noqa: E402
 from pylayout.tensor import adopt  # noqa: E402
 
 OCL = "ocl:0"
@@ -29,10 +30,24 @@ def only_the_device(unoptimised):
 
 
 def starts(call):
-    """The kernels that a call starts: events of the profile."""
-    with pl.profile() as profile:
-        call()
+    """The kernels that a call starts, without what waits when it returns: events of a profile."""
+    waiting, starters[:] = list(starters), []
+    try:
+        with pl.profile() as profile:
+            call()
+    finally:
+        starters[:] = waiting
     return list(profile.events)
+
+
+def test_a_profile_has_what_waited():
+    counter = ones()
+    torch.ocl.synchronize()
+    counter.add_(1)
+    with pl.profile() as profile:
+        counter.mul_(3)
+    assert [event["op"] for event in profile.events if event["kind"] == "op"] == ["mul"]
+    assert counter.item() == 6
 
 
 def ones(*shape, dtype=torch.float32):

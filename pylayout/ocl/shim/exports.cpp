@@ -65,6 +65,9 @@ OCL_API int ocl_take_counters(int index, int64_t counters, int64_t* seed) {  // 
     std::memcpy(seed, &taken, sizeof taken);
   });
 }
+OCL_API int ocl_flush() {
+  return guarded([&] { Later::flush(); });
+}
 OCL_API int ocl_synchronize(int index) {
   return guarded([&] {
     Later::flush();

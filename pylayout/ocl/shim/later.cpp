@@ -1,5 +1,7 @@
 #include "later.h"
 
+#include <algorithm>
+
 #include "fallback.h"
 
 namespace ocl {
@@ -32,19 +34,16 @@ class OnStream {
 std::atomic<uint64_t> Later::round_{1};
 
 struct Later::Waiting {
-  struct Call {
-    const char* op;
-    pl_attributes attributes;
-    size_t inputs, outputs;
-    std::shared_ptr<const void> owner;
-  };
   std::mutex lock;  // held until what waited is started: who finds nothing here may rely on that
-  std::vector<Call> calls;
+  std::vector<WaitingCall> calls;
   std::vector<Operand> operands;   // of the calls, one after another
   std::vector<pl_tensor> tensors;  // these two: of starting, kept for their memory
   std::vector<pl_op_call> given;
+  Chain chain;  // behind the calls
   c10::DeviceIndex device = 0;
   int64_t stream = 0;
+
+  bool empty() const { return calls.empty() && chain.empty(); }
 };
 
 Later::Waiting& Later::waiting() {
@@ -57,10 +56,12 @@ void Later::add(c10::DeviceIndex device, const char* op, pl_attributes attribute
   Waiting& self = waiting();
   const int64_t stream = current_stream_of(device);
   std::lock_guard<std::mutex> guard(self.lock);
-  if (!self.calls.empty() && (self.device != device || self.stream != stream || self.calls.size() >= kMost))
-    start(self);
+  if (!self.empty() && (self.device != device || self.stream != stream || self.calls.size() >= kMost)) start(self);
   self.device = device;
   self.stream = stream;
+  const auto of_the_chain = [&](const Operand& each) { return each.block && self.chain.uses(each.block); };
+  if (!self.chain.empty() && std::any_of(operands, operands + inputs + outputs, of_the_chain))
+    self.chain.finish(self.calls, self.operands);
   const uint64_t round = round_.load(std::memory_order_relaxed);
   for (size_t i = 0; i < inputs + outputs; ++i) {
     if (const Block* block = operands[i].block)
@@ -70,6 +71,56 @@ void Later::add(c10::DeviceIndex device, const char* op, pl_attributes attribute
   self.calls.push_back({op, attributes, inputs, outputs, std::move(owner)});
 }
 
+bool Later::add(c10::DeviceIndex device, const ListFormula& formula, TensorPointers tensors, size_t count,
+                const Chain::Number& number, TensorPointers result) {
+  Waiting& self = waiting();
+  const int64_t stream = current_stream_of(device);
+  std::vector<TensorPointers> given;
+  for (size_t n = 0; n < formula.lists; ++n) given.push_back(tensors.slice(n * count, count));
+  if (!result.empty()) given.push_back(result);
+  std::vector<std::vector<Operand>> operands(given.size());  // of lists that the chain has not
+  for (;;) {
+    std::vector<size_t> missing;
+    {
+      std::lock_guard<std::mutex> guard(self.lock);
+      if (!self.empty() && (self.device != device || self.stream != stream)) start(self);
+      const size_t more = formula.number + size_t(std::count_if(given.begin(), given.end(), [&](TensorPointers list) {
+                            return self.chain.find(list) < 0;
+                          }));
+      if (!self.chain.has_room_for(more) || !self.chain.is_like(given[0])) self.chain.finish(self.calls, self.operands);
+      for (size_t n = 0; n < given.size(); ++n)
+        if (operands[n].empty() && self.chain.find(given[n]) < 0) missing.push_back(n);
+      if (missing.empty()) {
+        self.device = device;
+        self.stream = stream;
+        std::vector<int> places;
+        for (size_t n = 0; n < given.size(); ++n) {  // the same list may come twice
+          const int known = self.chain.find(given[n]);
+          const bool made = !result.empty() && n + 1 == given.size();
+          places.push_back(known < 0 ? self.chain.take(given[n], operands[n], made) : known);
+          if (places.back() < 0) break;
+        }
+        if (places.back() >= 0) {
+          const size_t changed = result.empty() ? 0 : given.size() - 1;
+          const uint64_t round = round_.load(std::memory_order_relaxed);
+          for (size_t n = 0; n < given.size(); ++n)
+            for (const Operand& each : self.chain.list(places[n]).operands)
+              (n == changed ? each.block->written_later_ : each.block->read_later_)
+                  .store(round, std::memory_order_relaxed);
+          self.chain.add(formula, places, number, places[changed]);
+          return true;
+        }
+        const bool by_itself = self.chain.empty();
+        self.chain.finish(self.calls, self.operands);
+        if (by_itself) return false;
+        continue;
+      }
+    }
+    for (const size_t n : missing)  // without the lock: a block may have to be placed
+      for (const at::Tensor* each : given[n]) operands[n].push_back(placed_operand_of(*each));
+  }
+}
+
 void Later::flush() {
   Waiting& self = waiting();
   std::lock_guard<std::mutex> guard(self.lock);
@@ -77,10 +128,12 @@ void Later::flush() {
 }
 
 void Later::start(Waiting& self) {
+  self.chain.finish(self.calls, self.operands);
   if (self.calls.empty()) return;
   struct Forget {  // whatever happens, with the memory kept for the next calls
     Waiting& self;
     ~Forget() {
+      round_.fetch_add(1, std::memory_order_relaxed);
       self.calls.clear();
       self.operands.clear();
     }
@@ -89,23 +142,27 @@ void Later::start(Waiting& self) {
   self.given.clear();
   for (const Operand& each : self.operands) self.tensors.push_back(each.tensor.get());
   const pl_tensor* at = self.tensors.data();
-  for (const Waiting::Call& call : self.calls) {
+  for (const WaitingCall& call : self.calls) {
     self.given.push_back({call.op, call.attributes, at, call.inputs, at + call.inputs, call.outputs});
     at += call.inputs + call.outputs;
   }
   const OnStream stream(self.device, self.stream);
   Watch watch;  // whose calls they were is forgotten: programs that need the host do not wait
   const pl_status status = pl_op_run_all(context(), self.given.data(), self.given.size());
-  round_.fetch_add(1, std::memory_order_relaxed);  // the next round's blocks are others; also where something failed
+  round_.fetch_add(1, std::memory_order_relaxed);  // the next round's blocks are others
   watch.check();
   check(status);
   watch.finish();
 }
 
-Batch::Batch() : outermost_(!batch_is_open) { batch_is_open = true; }
+Batch::Batch(bool starts) : outermost_(!batch_is_open), starts_(starts) { batch_is_open = true; }
 
 Batch::~Batch() {
   if (!outermost_ || !batch_is_open) return;
+  if (!starts_) {
+    batch_is_open = false;
+    return;
+  }
   try {
     finish();
   } catch (...) {

@@ -4,15 +4,11 @@
 #include <memory>
 #include <vector>
 
+#include "chain.h"
 #include "shim.h"
 
 namespace ocl {
 
-// A tensor of a call: the library's, and the block that it lies in; null: nobody else knows its memory.
-struct Operand {
-  Handle tensor;
-  Block* block = nullptr;
-};
 // A tensor of the device as it lies, and the same over memory that its storage keeps. Nothing that waits is started.
 Operand operand_of(const at::Tensor& tensor);
 Operand placed_operand_of(const at::Tensor& tensor);
@@ -25,6 +21,12 @@ class Later {
   // Takes `operands`, inputs before outputs. `op` and `attributes` live as long as `owner`, null for ever.
   static void add(c10::DeviceIndex device, const char* op, pl_attributes attributes, Operand* operands, size_t inputs,
                   size_t outputs, std::shared_ptr<const void> owner);
+  // Takes an op on lists, `tensors` one list after another, to run behind the ops of lists before as a chain (chain.h).
+  // `result`: a list that the op makes; none: it changes its first list. Tensors are of float32, those of an element
+  // alike in sizes and strides, dense, and in blocks that are not shared. False, and nothing was done: memory of one
+  // element is another's, too.
+  static bool add(c10::DeviceIndex device, const ListFormula& formula, TensorPointers tensors, size_t count,
+                  const Chain::Number& number, TensorPointers result);
   static void flush();
   // Starts what waits if it has to be started before the block is read, or is written.
   static void before_read(const Block* block) {
@@ -46,7 +48,8 @@ class Later {
 // As long as one is open in a thread, all calls that can wait do.
 class Batch {
  public:
-  Batch();  // within another one it does nothing
+  // Within another one it does nothing. starts: what waits, when it ends.
+  explicit Batch(bool starts = true);
   ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -55,7 +58,7 @@ class Batch {
   static bool open();
 
  private:
-  bool outermost_;
+  bool outermost_, starts_;
 };
 
 }  // namespace ocl

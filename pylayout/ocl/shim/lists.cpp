@@ -4,8 +4,10 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,7 +17,9 @@
 #include <vector>
 
 #include "arguments.h"
+#include "chain.h"
 #include "later.h"
+#include "numbers.h"
 #include "programs.h"
 
 namespace ocl {
@@ -144,6 +148,135 @@ bool is_on(c10::DeviceIndex device, c10::ArrayRef<const at::Tensor*> tensors) {
                      [&](const at::Tensor* each) { return each->device().index() == device; });
 }
 
+// ---- ops that may be of a chain ----
+
+constexpr char kLerp[] = "s0 < 0.5 ? x0 + s0 * (x1 - x0) : x1 - (x1 - x0) * (1 - s0)";
+
+// As PyTorch computes them for float32. Names without the _ of those that change their first list.
+const ListFormula* formula_of(const std::string& name, const std::string& overload) {
+  static const auto* all = new std::map<std::pair<std::string, std::string>, ListFormula>{
+      {{"add", "Scalar"}, {"x0 + s0", 1, true}},
+      {{"add", "ScalarList"}, {"x0 + s0", 1, true}},
+      {{"add", "List"}, {"x0 + s0 * x1", 2, true}},
+      {{"sub", "Scalar"}, {"x0 - s0", 1, true}},
+      {{"sub", "ScalarList"}, {"x0 - s0", 1, true}},
+      {{"sub", "List"}, {"x0 - s0 * x1", 2, true}},
+      {{"mul", "Scalar"}, {"x0 * s0", 1, true}},
+      {{"mul", "ScalarList"}, {"x0 * s0", 1, true}},
+      {{"mul", "List"}, {"x0 * x1", 2, false}},
+      {{"div", "Scalar"}, {"x0 / s0", 1, true}},
+      {{"div", "ScalarList"}, {"x0 / s0", 1, true}},
+      {{"div", "List"}, {"x0 / x1", 2, false}},
+      {{"addcmul", "Scalar"}, {"x0 + s0 * x1 * x2", 3, true}},
+      {{"addcmul", "ScalarList"}, {"x0 + s0 * x1 * x2", 3, true}},
+      {{"addcdiv", "Scalar"}, {"x0 + s0 * x1 / x2", 3, true}},
+      {{"addcdiv", "ScalarList"}, {"x0 + s0 * x1 / x2", 3, true}},
+      {{"lerp", "Scalar"}, {kLerp, 2, true}},
+      {{"lerp", "ScalarList"}, {kLerp, 2, true}},
+      {{"sqrt", ""}, {"sqrt(x0)", 1, false}},
+      {{"neg", ""}, {"-x0", 1, false}},
+      {{"abs", ""}, {"abs(x0)", 1, false}},
+      {{"reciprocal", ""}, {"1 / x0", 1, false}},
+  };
+  const auto found = all->find({name, overload});
+  return found == all->end() ? nullptr : &found->second;
+}
+
+struct ListOp {
+  const ListFormula* formula = nullptr;  // null: none of a chain
+  bool in_place = false;
+};
+
+ListOp list_op_of(const c10::OperatorName& op) {
+  constexpr std::string_view prefix = "aten::_foreach_";
+  if (op.name.compare(0, prefix.size(), prefix) != 0) return {};
+  std::string name = op.name.substr(prefix.size());
+  const bool in_place = !name.empty() && name.back() == '_';
+  if (in_place) name.pop_back();
+  return {formula_of(name, op.overload_name), in_place};
+}
+
+ListOp list_op_of(const c10::OperatorHandle& op) {
+  static std::mutex lock;
+  static auto* known = new std::unordered_map<std::string, ListOp>;
+  const c10::OperatorName& name = op.operator_name();
+  std::lock_guard<std::mutex> guard(lock);
+  std::string full = name.name + "." + name.overload_name;
+  const auto found = known->find(full);
+  if (found != known->end()) return found->second;
+  return (*known)[std::move(full)] = list_op_of(name);
+}
+
+// Tensors whose elements lie as those of the first list, in memory that nobody else knows.
+bool suit_a_chain(TensorPointers tensors, size_t count) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& each = *tensors[i];
+    const at::Tensor& first = *tensors[i % count];
+    if (each.scalar_type() != at::kFloat || each.numel() == 0 || !each.is_non_overlapping_and_dense()) return false;
+    if (each.sizes() != first.sizes() || each.strides() != first.strides()) return false;
+    const Block* block = place_of(each).block;
+    if (!block || block->is_shared()) return false;
+  }
+  return true;
+}
+
+bool read_number(const c10::IValue& value, std::vector<double>& numbers) {
+  if (!value.isInt() && !value.isDouble()) return false;
+  numbers.push_back(value.isInt() ? double(value.toInt()) : value.toDouble());
+  return std::isfinite(numbers.back());
+}
+
+bool read_numbers(const c10::IValue& value, size_t count, std::vector<double>& numbers) {
+  if (!value.isList()) return read_number(value, numbers);
+  const c10::ArrayRef<c10::IValue> list = value.toListRef();
+  if (list.size() != count) return false;
+  for (const c10::IValue& each : list)
+    if (!read_number(each, numbers)) return false;
+  if (std::equal(numbers.begin() + 1, numbers.end(), numbers.begin())) numbers.resize(1);
+  return true;
+}
+
+// As a part of a chain. False: it is to be done in another way.
+bool by_chain(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values, const Arguments& arguments,
+              size_t count, torch::jit::Stack* stack) {
+  const ListOp how = list_op_of(op);
+  if (!how.formula || arguments.tensors.size() != how.formula->lists * count) return false;
+  const size_t given = how.formula->lists;
+  if (values.size() != given + how.formula->number || !suit_a_chain(arguments.tensors, count)) return false;
+  Chain::Number number;
+  if (how.formula->number && !read_numbers(values[given], count, number.values)) return false;
+  const c10::DeviceIndex device = arguments.tensors[0]->device().index();
+  c10::OptionalDeviceGuard guard;
+  if (device != current_device()) guard.reset_device({kDevice, device});
+  for (const double value : number.values) number.operands.push_back({view_of(number_on(device, value)), nullptr});
+  std::vector<at::Tensor> results;
+  std::vector<const at::Tensor*> made;
+  if (!how.in_place)
+    for (size_t i = 0; i < count; ++i) {
+      const at::Tensor& like = *arguments.tensors[i];
+      results.push_back(empty_strided(like.sizes(), like.strides(), at::kFloat, device));
+    }
+  for (const at::Tensor& each : results) made.push_back(&each);
+  const Batch batch(false);
+  if (!Later::add(device, *how.formula, arguments.tensors, count, number, made)) return false;
+  const bool counts = how.in_place && !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+  for (size_t i = 0; counts && i < count; ++i)
+    if (!arguments.tensors[i]->is_inference()) arguments.tensors[i]->unsafeGetTensorImpl()->bump_version();
+  torch::jit::drop(*stack, values.size());
+  if (!how.in_place) stack->emplace_back(std::move(results));
+  return true;
+}
+
+// Ops of whose loop in PyTorch each turn is one op, written into the first list's tensor.
+bool is_one_op_each(std::string_view name) {
+  static const char* const ops[] = {"add",     "sub",  "mul", "div", "addcmul",   "addcdiv",   "lerp",      "maximum",
+                                    "minimum", "sqrt", "neg", "abs", "clamp_max", "clamp_min", "reciprocal"};
+  constexpr std::string_view prefix = "aten::_foreach_";
+  if (name.substr(0, prefix.size()) != prefix) return false;
+  const std::string_view packet = name.substr(prefix.size(), name.find('.') - prefix.size());
+  return std::any_of(std::begin(ops), std::end(ops), [&](const char* op) { return packet == std::string(op) + "_"; });
+}
+
 // By the programs of the loop before, for lists like those: past PyTorch's dispatcher, and found once.
 void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t given = op.schema().arguments().size();
@@ -154,6 +287,8 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (arguments.obstacle || count < 2 || arguments.tensors.size() % count) return by_loop(op, stack);
   const c10::DeviceIndex device = arguments.tensors[0]->device().index();
   if (!is_on(device, arguments.tensors)) return by_loop(op, stack);
+  if (by_chain(op, values, arguments, count, stack)) return;
+  if (!is_one_op_each(op.operator_name().name)) return by_loop(op, stack);
   arguments.add(device);  // constants lie there
   Lists::Key key{arguments.hash(), 0};
   arguments.forget_numbers();
@@ -193,22 +328,16 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   batch.finish();
 }
 
-// Ops of whose loop in PyTorch each turn is one op, written into the first list's tensor.
-bool is_one_op_each(std::string_view name) {
-  static const char* const ops[] = {"add",     "sub",  "mul", "div", "addcmul",   "addcdiv",   "lerp",      "maximum",
-                                    "minimum", "sqrt", "neg", "abs", "clamp_max", "clamp_min", "reciprocal"};
-  constexpr std::string_view prefix = "aten::_foreach_";
-  if (name.substr(0, prefix.size()) != prefix) return false;
-  const std::string_view packet = name.substr(prefix.size(), name.find('.') - prefix.size());
-  return std::any_of(std::begin(ops), std::end(ops), [&](const char* op) { return packet == std::string(op) + "_"; });
-}
-
 }  // namespace
 
 void register_list_op(const char* name) {
   static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, 0);
-  library->impl(name, is_one_op_each(name) ? torch::CppFunction::makeFromBoxedFunction<&by_calls>()
-                                           : torch::CppFunction::makeFromBoxedFunction<&by_loop>());
+  const std::string full = name;
+  const size_t dot = full.find('.');
+  const c10::OperatorName op(full.substr(0, dot), dot == std::string::npos ? "" : full.substr(dot + 1));
+  library->impl(name, is_one_op_each(name) || list_op_of(op).formula
+                          ? torch::CppFunction::makeFromBoxedFunction<&by_calls>()
+                          : torch::CppFunction::makeFromBoxedFunction<&by_loop>());
 }
 
 void forget_lists() { lists().forget(); }
