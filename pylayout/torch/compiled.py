@@ -313,7 +313,8 @@ class _Division:
                 self._refused[node] = "a view of an input or of another output"
                 continue
             if writes(node):
-                self._refused[node] = "changes a tensor that it is given"
+                of_aten = hasattr(node.target, "_schema")
+                self._refused[node] = "changes a tensor that it is given" if of_aten else "a function that is no op"
                 continue
             try:
                 translator.convert(node)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from . import lists
 from .bags import MAX, MEAN, SUM, ends_of
 from .bags import embedding_bag as joined_rows
 from .bags import embedding_bag_rows as chosen_rows
@@ -176,4 +177,5 @@ COMPOSED: dict[Any, Callable[..., Any]] = {
     aten.affine_grid_generator.default: affine_grid,
     aten._native_multi_head_attention.default: multi_head_attention,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
+    **lists.COMPOSED,
 }

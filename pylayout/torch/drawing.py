@@ -6,6 +6,7 @@ state: forward saves it beside drawing, and backward draws with it, by two funct
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -72,12 +73,29 @@ def _like(op: Any) -> Any:
     return drawn
 
 
+class _OfNothing:
+    """How an op is written that draws what another tensor says nothing of but its sizes: of one without values."""
+
+    def __init__(self, op: Any) -> None:
+        self._op, self._within = op, threading.local()
+
+    def __call__(self, x: torch.Tensor, *numbers: Any, **how: Any) -> Any:
+        if getattr(self._within, "now", False) or not x.is_contiguous():
+            return NotImplemented  # numbers are drawn in the order of memory
+        self._within.now = True
+        try:
+            return self._op(torch.empty(x.shape, dtype=x.dtype, device=x.device), *numbers, **how)
+        finally:
+            self._within.now = False
+
+
 # Ops as others.
 COMPOSED: dict[Any, Any] = {
     aten.rand_like.default: _like(aten.rand.default),
     aten.randn_like.default: _like(aten.randn.default),
     aten.randint_like.default: _like(aten.randint.default),
     aten.randint_like.low_dtype: _like(aten.randint.low),
+    aten.bernoulli.p: _OfNothing(aten.bernoulli.p),
 }
 
 

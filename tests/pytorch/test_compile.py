@@ -291,10 +291,14 @@ def test_numbers_drawn_like_a_result_divide_no_plan(dynamic):
     def function(x):
         mean, log = (x * 2).chunk(2, 1)
         z = mean + torch.randn_like(log) * torch.exp(log)
-        return z * torch.rand_like(z), torch.randint_like(z, 3, 7), torch.randn_like(z, dtype=torch.bfloat16)
+        masked = torch.where(torch.bernoulli(z, 0.5).bool(), z + 1, z)
+        return (
+            z * torch.rand_like(z), torch.randint_like(z, 3, 7), torch.randn_like(z, dtype=torch.bfloat16), masked * 2
+        )  # fmt: skip
 
     def turned(x):  # numbers are drawn in the order of memory
-        return torch.randn_like((x * 2).t()) + 1
+        y = (x * 2).t()
+        return torch.randn_like(y) + torch.bernoulli(y, 0.25)
 
     fast = torch.compile(function, backend="pylayout", dynamic=dynamic)
     for rows in (4, 9):
