@@ -30,7 +30,7 @@ def values(seed, shapes=SHAPES):
     return [torch.rand(shape, generator=generator) + 0.5 for shape in shapes]
 
 
-def on_both(change, lists=3, shapes=SHAPES, times=2):
+def on_both(change, lists=3, shapes=SHAPES, times=2, tolerance=2e-6):
     """What `change` gives of the same lists on the device and on the CPU, and the lists afterwards, are the same."""
     for _ in range(times):
         found = []
@@ -39,7 +39,7 @@ def on_both(change, lists=3, shapes=SHAPES, times=2):
             made = change(*given)
             found.append([each.cpu() for group in (*given, *(made or ())) for each in group])
         for expected, result in zip(*found, strict=True):
-            torch.testing.assert_close(result, expected, rtol=2e-6, atol=1e-6)
+            torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance)
 
 
 def launches(work):
@@ -221,6 +221,32 @@ def test_what_does_not_suit():
         torch._foreach_add_(z, z[3])
 
     on_both(change)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype):
+    """Nothing is rounded on the way: nearer to what float32 gives than the CPU's steps."""
+    found = []
+    for device, kind in (("cpu", torch.float32), ("cpu", dtype), (OCL, dtype)):
+        lists = [[each.to(dtype).to(device).to(kind) for each in values(seed)] for seed in range(3)]
+        kept = chain(*lists)
+        found.append([each.cpu().float() for group in (*lists, *kept) for each in group])
+    for exact, theirs, mine in zip(*found, strict=True):
+        error = (mine - exact).norm() / exact.norm()
+        assert error < max(2 * (theirs - exact).norm() / exact.norm(), torch.finfo(dtype).eps)
+
+
+def test_two_dtypes_in_turn():
+    def change(x, y, z):
+        low, more = [each.half() for each in x], [each.half() for each in y]
+        for _ in range(2):
+            torch._foreach_mul_(x, 1.5)
+            torch._foreach_mul_(low, 1.5)
+            torch._foreach_add_(low, more)
+            torch._foreach_add_(x, z)
+        return ([each.float() for each in low],)
+
+    on_both(change, tolerance=2e-3)
 
 
 def test_errors_are_pytorchs():

@@ -32,9 +32,10 @@ bool is_nobodys(const Chain::List& list) {
          std::all_of(list.storages.begin(), list.storages.end(), [](const auto& each) { return each.expired(); });
 }
 
-// Calls see(word) for ranks, sizes and strides, as long as it gives true; whether all did.
+// Calls see(word) for the dtype, and ranks, sizes and strides, as long as it gives true; whether all did.
 template <class See>
 bool all_words(TensorPointers list, See&& see) {
+  if (!see(int64_t(list[0]->scalar_type()))) return false;
   for (const at::Tensor* each : list) {
     if (!see(each->dim())) return false;
     for (const auto& words : {each->sizes(), each->strides()})
@@ -76,6 +77,7 @@ int Chain::take(TensorPointers list, const std::vector<Operand>& operands, bool 
     }
   if (lists_.empty()) {
     count_ = list.size();
+    dtype_ = list[0]->scalar_type();
     form_.clear();
     all_words(list, [&](int64_t word) { return form_.push_back(word), true; });
   }
@@ -116,10 +118,12 @@ pl_attributes Chain::attributes(const std::vector<size_t>& outputs, std::vector<
   };
   constexpr size_t kMost = 256;
   static auto* all = new std::map<std::string, Known>;  // Later's lock is held
+  static const char* const dtypes[] = {"f32", "f16", "bf16"};
+  const std::string dtype = dtypes[*dtype_of(dtype_)];
   std::string text = text_;
   for (size_t k = 0; k < outputs.size(); ++k) text += "y" + std::to_string(k) + " = " + lists_[outputs[k]].value + "; ";
   if (all->size() >= kMost) all->clear();
-  Known& known = (*all)[text];
+  Known& known = (*all)[dtype + " " + text];
   const bool first = !known.made;
   bool changed = first;
   known.values.resize(numbers_.size());
@@ -154,7 +158,7 @@ pl_attributes Chain::attributes(const std::vector<size_t>& outputs, std::vector<
     written += names[size_t(std::stoi(text.substr(i + 1, end - i - 1)))];
     i = end;
   }
-  return known.made = attributes_of("expressions=\"" + written + "\" scalars=[" + scalars + "] dtype=f32");
+  return known.made = attributes_of("expressions=\"" + written + "\" scalars=[" + scalars + "] dtype=" + dtype);
 }
 
 void Chain::finish(std::vector<WaitingCall>& calls, std::vector<Operand>& operands) {

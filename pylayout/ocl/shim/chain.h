@@ -75,8 +75,9 @@ class Chain {
  private:
   pl_attributes attributes(const std::vector<size_t>& outputs, std::vector<size_t>& open);
 
-  size_t count_ = 0;           // elements of each list
-  std::vector<int64_t> form_;  // ranks, sizes and strides of those of the first list
+  size_t count_ = 0;  // elements of each list
+  at::ScalarType dtype_ = at::kFloat;
+  std::vector<int64_t> form_;  // that, and ranks, sizes and strides of those of the first list
   std::vector<List> lists_;
   std::vector<Number> numbers_;
   std::unordered_set<const Block*> blocks_;

@@ -22,8 +22,8 @@ class Later {
   static void add(c10::DeviceIndex device, const char* op, pl_attributes attributes, Operand* operands, size_t inputs,
                   size_t outputs, std::shared_ptr<const void> owner);
   // Takes an op on lists, `tensors` one list after another, to run behind the ops of lists before as a chain (chain.h).
-  // `result`: a list that the op makes; none: it changes its first list. Tensors are of float32, those of an element
-  // alike in sizes and strides, dense, and in blocks that are not shared. False, and nothing was done: memory of one
+  // `result`: a list that the op makes; none: it changes its first list. Tensors are of one real dtype, those of
+  // an element alike in sizes and strides, dense, and in blocks that are not shared. False, and nothing was done: memory of one
   // element is another's, too.
   static bool add(c10::DeviceIndex device, const ListFormula& formula, TensorPointers tensors, size_t count,
                   const Chain::Number& number, TensorPointers result);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -25,70 +24,39 @@
 namespace ocl {
 namespace {
 
-// What PyTorch's loop came to for lists of such tensors: a program for each element.
+// What PyTorch's loop came to for lists of such tensors, with such numbers: a program for each element.
 struct ListCalls {
   struct Call {
     ProgramRef program;
     std::vector<double> numbers;
   };
   c10::OperatorName op;
-  std::vector<int64_t> words;   // of the lists' arguments, without numbers
-  std::vector<double> numbers;  // of the lists' arguments
+  std::vector<int64_t> words;  // of the lists' arguments
   std::vector<Call> calls;
-
-  // Whether they do for other numbers, too, as step sizes are: where each program reads its numbers, which are those of
-  // the arguments, or its element's of a list of numbers.
-  bool any_numbers = false;
-  bool serves(c10::ArrayRef<double> others) const {
-    return numbers.size() == others.size() &&
-           (any_numbers || std::memcmp(numbers.data(), others.data(), numbers.size() * sizeof(double)) == 0);
-  }
-  // Those of call `i` among such numbers.
-  c10::ArrayRef<double> numbers_of(size_t i, c10::ArrayRef<double> all) const {
-    if (!any_numbers) return calls[i].numbers;
-    return all.size() == calls.size() && calls[i].numbers.size() == 1 ? all.slice(i, 1) : all;
-  }
-  void find_out() {
-    any_numbers = true;
-    for (size_t i = 0; any_numbers && i < calls.size(); ++i) {
-      const c10::ArrayRef<double> found = numbers_of(i, numbers);
-      any_numbers = calls[i].program->numbers == found.size() && found.equals(calls[i].numbers);
-    }
-  }
 };
 
 class Lists {
  public:
-  // Of lists like these with the same numbers, and with any.
-  struct Key {
-    uint64_t same, any;
-  };
-  std::shared_ptr<const ListCalls> find(const c10::OperatorHandle& op, const Arguments& without_numbers,
-                                        const Key& key) {
+  std::shared_ptr<const ListCalls> find(const c10::OperatorHandle& op, const Arguments& arguments, uint64_t hash) {
     std::lock_guard<std::mutex> guard(lock_);
-    for (const uint64_t hash : {key.same, key.any}) {
-      const auto found = by_hash_.find(hash);
-      if (found != by_hash_.end() && found->second->op == op.operator_name() &&
-          std::equal(found->second->words.begin(), found->second->words.end(), without_numbers.words.begin(),
-                     without_numbers.words.end()) &&
-          found->second->serves(without_numbers.numbers))
-        return found->second;
-    }
-    return nullptr;
+    const auto found = by_hash_.find(hash);
+    if (found == by_hash_.end() || !(found->second->op == op.operator_name()) ||
+        !std::equal(found->second->words.begin(), found->second->words.end(), arguments.words.begin(),
+                    arguments.words.end()))
+      return nullptr;
+    return found->second;
   }
-  // From the second time on that such lists come: numbers may be others each time.
-  bool wants(const Key& key) {
+  // From the second time on: numbers may be others each time, as step sizes are.
+  bool wants(uint64_t hash) {
     std::lock_guard<std::mutex> guard(lock_);
     seen_.resize(256);
-    const auto seen = [this](uint64_t hash) { return std::exchange(seen_[hash % seen_.size()], hash) == hash; };
-    const bool same = seen(key.same), any = seen(key.any);
-    return same || any;
+    return std::exchange(seen_[hash % seen_.size()], hash) == hash;
   }
-  void put(const Key& key, std::shared_ptr<const ListCalls> calls) {
+  void put(uint64_t hash, std::shared_ptr<const ListCalls> calls) {
     constexpr size_t kMost = 128;
     std::lock_guard<std::mutex> guard(lock_);
     if (by_hash_.size() >= kMost) by_hash_.clear();
-    by_hash_[calls->any_numbers ? key.any : key.same] = std::move(calls);
+    by_hash_[hash] = std::move(calls);
   }
   void forget() {
     std::lock_guard<std::mutex> guard(lock_);
@@ -152,7 +120,7 @@ bool is_on(c10::DeviceIndex device, c10::ArrayRef<const at::Tensor*> tensors) {
 
 constexpr char kLerp[] = "s0 < 0.5 ? x0 + s0 * (x1 - x0) : x1 - (x1 - x0) * (1 - s0)";
 
-// As PyTorch computes them for float32. Names without the _ of those that change their first list.
+// As PyTorch computes them for real numbers. Names without the _ of those that change their first list.
 const ListFormula* formula_of(const std::string& name, const std::string& overload) {
   static const auto* all = new std::map<std::pair<std::string, std::string>, ListFormula>{
       {{"add", "Scalar"}, {"x0 + s0", 1, true}},
@@ -209,10 +177,13 @@ ListOp list_op_of(const c10::OperatorHandle& op) {
 
 // Tensors whose elements lie as those of the first list, in memory that nobody else knows.
 bool suit_a_chain(TensorPointers tensors, size_t count) {
+  const auto dtype = dtype_of(tensors[0]->scalar_type());
+  if (!dtype || *dtype > PL_BF16) return false;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& each = *tensors[i];
     const at::Tensor& first = *tensors[i % count];
-    if (each.scalar_type() != at::kFloat || each.numel() == 0 || !each.is_non_overlapping_and_dense()) return false;
+    if (each.scalar_type() != tensors[0]->scalar_type() || each.numel() == 0 || !each.is_non_overlapping_and_dense())
+      return false;
     if (each.sizes() != first.sizes() || each.strides() != first.strides()) return false;
     const Block* block = place_of(each).block;
     if (!block || block->is_shared()) return false;
@@ -254,7 +225,7 @@ bool by_chain(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values, 
   if (!how.in_place)
     for (size_t i = 0; i < count; ++i) {
       const at::Tensor& like = *arguments.tensors[i];
-      results.push_back(empty_strided(like.sizes(), like.strides(), at::kFloat, device));
+      results.push_back(empty_strided(like.sizes(), like.strides(), like.scalar_type(), device));
     }
   for (const at::Tensor& each : results) made.push_back(&each);
   const Batch batch(false);
@@ -290,11 +261,9 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (by_chain(op, values, arguments, count, stack)) return;
   if (!is_one_op_each(op.operator_name().name)) return by_loop(op, stack);
   arguments.add(device);  // constants lie there
-  Lists::Key key{arguments.hash(), 0};
-  arguments.forget_numbers();
-  key.any = arguments.hash();
+  const uint64_t hash = arguments.hash();
   Batch batch;
-  const auto known = lists().find(op, arguments, key);
+  const auto known = lists().find(op, arguments, hash);
   const auto waits = [](const ListCalls::Call& call) { return always_waits(*call.program); };
   if (known && std::all_of(known->calls.begin(), known->calls.end(), waits)) {
     c10::OptionalDeviceGuard guard;
@@ -305,23 +274,18 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     c10::SmallVector<const at::Tensor*, 4> tensors(each);
     for (size_t i = 0; i < count; ++i) {
       for (size_t list = 0; list < each; ++list) tensors[list] = element(arguments.tensors, count, list, i);
-      call_waiting(known->calls[i].program, tensors, known->numbers_of(i, arguments.numbers), device);
+      call_waiting(known->calls[i].program, tensors, known->calls[i].numbers, device);
       if (counts && !tensors[0]->is_inference()) tensors[0]->unsafeGetTensorImpl()->bump_version();
     }
     torch::jit::drop(*stack, given);
-  } else if (lists().wants(key)) {
+  } else if (lists().wants(hash)) {
     const torch::jit::Stack kept(values.begin(), values.end());  // the loop takes them from the stack
     const Arguments all(kept);
     Noting noting(all, count);
     loop(op, stack);
-    if (noting.fit()) {
-      auto made = std::make_shared<ListCalls>(ListCalls{op.operator_name(),
-                                                        {arguments.words.begin(), arguments.words.end()},
-                                                        {arguments.numbers.begin(), arguments.numbers.end()},
-                                                        noting.take()});
-      made->find_out();
-      lists().put(key, std::move(made));
-    }
+    if (noting.fit())
+      lists().put(hash, std::make_shared<ListCalls>(ListCalls{
+                            op.operator_name(), {arguments.words.begin(), arguments.words.end()}, noting.take()}));
   } else {
     loop(op, stack);
   }
