@@ -16,9 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -30,6 +27,7 @@ from pylayout.cli.terminal import Table, ms_text
 
 from .cost_tables import NETWORKS, model_of
 from .first_compile import typical
+from .fresh import run_fresh
 from .record import write
 
 PLANS = ["untuned", "prior", "tuned", "full"]
@@ -55,12 +53,9 @@ def compile_here(plan: str, model: str, target: str, device: str, seconds: float
 
 
 def make(plan: str, model: Path, target: Path, options: argparse.Namespace) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as cache:
-        action = {"plan": plan, "model": str(model), "target": str(target)}
-        action |= {"device": options.device, "seconds": options.seconds}
-        caches = {"PYLAYOUT_CACHE_DIR": f"{cache}/own", "CUDA_CACHE_PATH": f"{cache}/driver"}
-        command = [sys.executable, "-m", "bench.first_plans", "--worker", json.dumps(action)]
-        subprocess.run(command, env={**os.environ, **caches}, check=True)
+    action = {"plan": plan, "model": str(model), "target": str(target)}
+    action |= {"device": options.device, "seconds": options.seconds}
+    run_fresh("first_plans", ["--worker", json.dumps(action)])
     return dict(json.loads(Path(f"{target}.json").read_text("utf-8")))
 
 

@@ -20,10 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -31,6 +28,7 @@ from typing import Any
 
 from pylayout.cli.terminal import Table, ms_text
 
+from .fresh import run_fresh
 from .record import write
 
 RUNS = 60  # behind the first
@@ -152,19 +150,11 @@ def main(arguments: list[str] | None = None) -> None:
         for network in options.networks:
             model = exported(network, Path(folder))
             for how in ways:
-                with tempfile.TemporaryDirectory() as cache:
-                    caches = {
-                        "PYLAYOUT_CACHE_DIR": cache + "/own",
-                        "CUDA_CACHE_PATH": cache + "/driver",
-                        "POCL_CACHE_DIR": cache + "/pocl",
-                    }
-                    command = [sys.executable, "-m", "bench.first_result", model, "--device", options.device]
-                    command += ["--seconds", how, "--began", str(time.time())]
-                    command += [] if options.tables else ["--no-tables"]
-                    if options.live:
-                        command += ["--live", "--moments", *map(str, options.moments)]
-                    done = subprocess.run(command, env={**os.environ, **caches}, stdout=subprocess.PIPE, check=True)
-                row = {"network": Path(network).stem, "how": how, **json.loads(done.stdout.splitlines()[-1])}
+                here = [model, "--device", options.device, "--seconds", how, "--began", str(time.time())]
+                here += [] if options.tables else ["--no-tables"]
+                if options.live:
+                    here += ["--live", "--moments", *map(str, options.moments)]
+                row = {"network": Path(network).stem, "how": how, **json.loads(run_fresh("first_result", here))}
                 rows.append(row)
                 seconds = [f"{row[key]:.2f}" for key in ("start_s", "compile_s", "first_s")]
                 table.add(network, how, *seconds, *([ms_text(row["steady_ms"])] if not options.live else []))

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
 from pylayout.cli.terminal import Table, ms_text
 
+from .fresh import run_fresh
 from .record import write
 
 
@@ -100,18 +97,10 @@ def main(arguments: list[str] | None = None) -> None:
     for network in options.networks:
         for work in options.work:
             for tune in options.tune:
-                with tempfile.TemporaryDirectory() as cache:
-                    caches = {
-                        "PYLAYOUT_CACHE_DIR": f"{cache}/own",
-                        "CUDA_CACHE_PATH": f"{cache}/driver",
-                        "POCL_CACHE_DIR": f"{cache}/pocl",
-                    }
-                    command = [sys.executable, "-m", "bench.ocl_first", network, "--here", "--work", work]
-                    command += ["--tune", tune, "--device", options.device, "--batch", str(options.batch)]
-                    command += ["--seconds", str(options.seconds)]
-                    done = subprocess.run(command, env={**os.environ, **caches}, stdout=subprocess.PIPE, check=True)
+                here = [network, "--here", "--work", work, "--tune", tune, "--device", options.device]
+                here += ["--batch", str(options.batch), "--seconds", str(options.seconds)]
                 row: dict[str, Any] = {"network": network, "work": work, "tune": tune}
-                row |= json.loads(done.stdout.splitlines()[-1])
+                row |= json.loads(run_fresh("ocl_first", here))
                 rows.append(row)
                 seconds = [f"{row[key]:.2f}" for key in ("first_s", "second_s")]
                 table.add(network, work, tune, *seconds, *(ms_text(row[f"{key}_ms"]) for key in table.headings[5:]))

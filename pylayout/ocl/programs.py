@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import operator
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -133,6 +133,10 @@ class _Form:
     returned: int  # how many of the op's results the call gives
     # Results, by place, whose dtype PyTorch describes for the CPU and has otherwise on devices.
     dtypes: dict[int, torch.dtype] = field(default_factory=dict)
+
+    def run(self, value_of: Callable[[Any], Any]) -> Any:
+        """What the op gives of other values in the place of its arguments."""
+        return self.op(*map(value_of, self.arguments), **{key: value_of(each) for key, each in self.keywords.items()})
 
 
 def _form(name: str, given: _Given) -> _Form:
@@ -280,15 +284,13 @@ def _expected(given: _Given, form: _Form) -> Any:
         # A step of an optimizer has ten such ops for each shape of a parameter, and describing one by fake tensors
         # takes a millisecond.
         try:
-            made = form.op(
-                *map(_described, form.arguments), **{key: _described(value) for key, value in form.keywords.items()}
-            )
+            made = form.run(_described)
             if isinstance(made, torch.Tensor):
                 return _fake(made)
         except Exception:  # said better below
             pass
     with _mode, _refused_by_pytorch():
-        return form.op(*_fakes(form.arguments), **{key: _fakes(value) for key, value in form.keywords.items()})
+        return form.run(_fakes)
 
 
 def _single(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
@@ -329,7 +331,7 @@ def _of_nothing(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
         return [filled(each) for each in value] if isinstance(value, list) else value
 
     with _refused_by_pytorch():
-        made = form.op(*map(filled, form.arguments), **{key: filled(value) for key, value in form.keywords.items()})
+        made = form.run(filled)
     translator = Translator(given.constants, graph=_Recording(), one_by_one=True)
     results: list[Any] = []
     for place, each in enumerate(made if isinstance(made, (tuple, list)) else (made,)):

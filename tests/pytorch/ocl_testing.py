@@ -15,6 +15,7 @@ def quiet(unoptimised):
     torch.ocl.clear_fallbacks()
     torch.ocl.set_fallback("error")
     yield
+    torch.ocl.synchronize()  # what waits belongs to the test, and its errors
     torch.ocl.set_fallback("silent")
 
 

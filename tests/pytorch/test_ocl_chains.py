@@ -8,21 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import ocl_device  # noqa: E402, F401
+from ocl_testing import OCL, quiet  # noqa: E402, F401
 
 import pylayout as pl  # noqa: E402
 
-OCL = "ocl:0"
 SHAPES = [(3, 5), (7,), (2, 3, 4), ()]
-
-
-@pytest.fixture(autouse=True)
-def only_the_device(unoptimised):
-    torch.ocl.clear_fallbacks()
-    torch.ocl.set_fallback("error")
-    yield
-    torch.ocl.synchronize()
-    torch.ocl.set_fallback("silent")
 
 
 def values(seed, shapes=SHAPES):

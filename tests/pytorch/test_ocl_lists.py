@@ -8,20 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import ocl_device  # noqa: E402, F401
+from ocl_testing import OCL, quiet  # noqa: E402, F401
 
-OCL = "ocl:0"
 SHAPES = [(8, 3, 3, 3), (8,), (5, 7), (8,), (), (1, 16), (5, 7)]
 WARM = 4  # steps after which lists are found
-
-
-@pytest.fixture(autouse=True)
-def only_the_device(unoptimised):
-    torch.ocl.clear_fallbacks()
-    torch.ocl.set_fallback("error")
-    yield
-    torch.ocl.synchronize()
-    torch.ocl.set_fallback("silent")
 
 
 OPTIMIZERS = {

@@ -79,28 +79,33 @@ bool Later::add(c10::DeviceIndex device, const ListFormula& formula, TensorPoint
   for (size_t n = 0; n < formula.lists; ++n) given.push_back(tensors.slice(n * count, count));
   if (!result.empty()) given.push_back(result);
   std::vector<std::vector<Operand>> operands(given.size());  // of lists that the chain has not
+  std::vector<int> places(given.size());                     // of the lists in the chain
   for (;;) {
     std::vector<size_t> missing;
     {
       std::lock_guard<std::mutex> guard(self.lock);
       if (!self.empty() && (self.device != device || self.stream != stream)) start(self);
-      const size_t more = formula.number + size_t(std::count_if(given.begin(), given.end(), [&](TensorPointers list) {
-                            return self.chain.find(list) < 0;
-                          }));
-      if (!self.chain.has_room_for(more) || !self.chain.is_like(given[0])) self.chain.finish(self.calls, self.operands);
+      const auto find = [&](TensorPointers list) { return self.chain.find(list); };
+      std::transform(given.begin(), given.end(), places.begin(), find);
+      const size_t more = formula.number + size_t(std::count(places.begin(), places.end(), -1));
+      if (!self.chain.has_room_for(more) || !self.chain.is_like(given[0])) {
+        self.chain.finish(self.calls, self.operands);
+        places.assign(given.size(), -1);
+      }
       for (size_t n = 0; n < given.size(); ++n)
-        if (operands[n].empty() && self.chain.find(given[n]) < 0) missing.push_back(n);
+        if (places[n] < 0 && operands[n].empty()) missing.push_back(n);
       if (missing.empty()) {
         self.device = device;
         self.stream = stream;
-        std::vector<int> places;
-        for (size_t n = 0; n < given.size(); ++n) {  // the same list may come twice
-          const int known = self.chain.find(given[n]);
-          const bool made = !result.empty() && n + 1 == given.size();
-          places.push_back(known < 0 ? self.chain.take(given[n], operands[n], made) : known);
-          if (places.back() < 0) break;
+        bool taken = true;
+        for (size_t n = 0; taken && n < given.size(); ++n) {
+          if (places[n] >= 0) continue;
+          places[n] = find(given[n]);  // the same list may come twice
+          if (places[n] < 0)
+            places[n] = self.chain.take(given[n], operands[n], !result.empty() && n + 1 == given.size());
+          taken = places[n] >= 0;
         }
-        if (places.back() >= 0) {
+        if (taken) {
           const size_t changed = result.empty() ? 0 : given.size() - 1;
           const uint64_t round = round_.load(std::memory_order_relaxed);
           for (size_t n = 0; n < given.size(); ++n)

@@ -116,6 +116,19 @@ bool is_on(c10::DeviceIndex device, c10::ArrayRef<const at::Tensor*> tensors) {
                      [&](const at::Tensor* each) { return each->device().index() == device; });
 }
 
+// As PyTorch's dispatcher counts the changes of each of the loop's ops.
+void count_change(const at::Tensor& tensor) {
+  if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView) && !tensor.is_inference())
+    tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+// An op's name behind `aten::_foreach_`, without its overload; "" for other ops.
+std::string_view packet_of(std::string_view name) {
+  constexpr std::string_view prefix = "aten::_foreach_";
+  if (name.substr(0, prefix.size()) != prefix) return {};
+  return name.substr(prefix.size(), name.find('.') - prefix.size());
+}
+
 // ---- ops that may be of a chain ----
 
 constexpr char kLerp[] = "s0 < 0.5 ? x0 + s0 * (x1 - x0) : x1 - (x1 - x0) * (1 - s0)";
@@ -156,23 +169,10 @@ struct ListOp {
 };
 
 ListOp list_op_of(const c10::OperatorName& op) {
-  constexpr std::string_view prefix = "aten::_foreach_";
-  if (op.name.compare(0, prefix.size(), prefix) != 0) return {};
-  std::string name = op.name.substr(prefix.size());
+  std::string name(packet_of(op.name));
   const bool in_place = !name.empty() && name.back() == '_';
   if (in_place) name.pop_back();
   return {formula_of(name, op.overload_name), in_place};
-}
-
-ListOp list_op_of(const c10::OperatorHandle& op) {
-  static std::mutex lock;
-  static auto* known = new std::unordered_map<std::string, ListOp>;
-  const c10::OperatorName& name = op.operator_name();
-  std::lock_guard<std::mutex> guard(lock);
-  std::string full = name.name + "." + name.overload_name;
-  const auto found = known->find(full);
-  if (found != known->end()) return found->second;
-  return (*known)[std::move(full)] = list_op_of(name);
 }
 
 // Tensors whose elements lie as those of the first list, in memory that nobody else knows.
@@ -210,7 +210,7 @@ bool read_numbers(const c10::IValue& value, size_t count, std::vector<double>& n
 // As a part of a chain. False: it is to be done in another way.
 bool by_chain(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values, const Arguments& arguments,
               size_t count, torch::jit::Stack* stack) {
-  const ListOp how = list_op_of(op);
+  const ListOp how = list_op_of(op.operator_name());
   if (!how.formula || arguments.tensors.size() != how.formula->lists * count) return false;
   const size_t given = how.formula->lists;
   if (values.size() != given + how.formula->number || !suit_a_chain(arguments.tensors, count)) return false;
@@ -230,9 +230,7 @@ bool by_chain(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values, 
   for (const at::Tensor& each : results) made.push_back(&each);
   const Batch batch(false);
   if (!Later::add(device, *how.formula, arguments.tensors, count, number, made)) return false;
-  const bool counts = how.in_place && !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
-  for (size_t i = 0; counts && i < count; ++i)
-    if (!arguments.tensors[i]->is_inference()) arguments.tensors[i]->unsafeGetTensorImpl()->bump_version();
+  for (size_t i = 0; how.in_place && i < count; ++i) count_change(*arguments.tensors[i]);
   torch::jit::drop(*stack, values.size());
   if (!how.in_place) stack->emplace_back(std::move(results));
   return true;
@@ -242,9 +240,7 @@ bool by_chain(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values, 
 bool is_one_op_each(std::string_view name) {
   static const char* const ops[] = {"add",     "sub",  "mul", "div", "addcmul",   "addcdiv",   "lerp",      "maximum",
                                     "minimum", "sqrt", "neg", "abs", "clamp_max", "clamp_min", "reciprocal"};
-  constexpr std::string_view prefix = "aten::_foreach_";
-  if (name.substr(0, prefix.size()) != prefix) return false;
-  const std::string_view packet = name.substr(prefix.size(), name.find('.') - prefix.size());
+  const std::string_view packet = packet_of(name);
   return std::any_of(std::begin(ops), std::end(ops), [&](const char* op) { return packet == std::string(op) + "_"; });
 }
 
@@ -269,13 +265,11 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     c10::OptionalDeviceGuard guard;
     if (device != current_device()) guard.reset_device({kDevice, device});
     const size_t each = arguments.tensors.size() / count;
-    // As PyTorch's dispatcher counts the changes of each of the loop's ops.
-    const bool counts = !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
     c10::SmallVector<const at::Tensor*, 4> tensors(each);
     for (size_t i = 0; i < count; ++i) {
       for (size_t list = 0; list < each; ++list) tensors[list] = element(arguments.tensors, count, list, i);
       call_waiting(known->calls[i].program, tensors, known->calls[i].numbers, device);
-      if (counts && !tensors[0]->is_inference()) tensors[0]->unsafeGetTensorImpl()->bump_version();
+      count_change(*tensors[0]);
     }
     torch::jit::drop(*stack, given);
   } else if (lists().wants(hash)) {
