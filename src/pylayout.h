@@ -484,7 +484,7 @@ PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input
                              size_t capacity);
 /* The same on host memory, for callers to whom a call's overhead matters: inputs[i] and outputs[i] are the first
  * elements of tensors of the dtype, shape and layout that pl_plan_describe gives ("any": plain), dense and aligned to
- * their dtype.  No output may overlap another one or an input. */
+ * their dtype.  An output may be an input, whole, as of pl_plan_run; else none may overlap another one or an input. */
 PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t input_count, void* const* outputs,
                                     size_t output_count);
 /* The same at sizes of named axes: sizes[i] is that of the i-th one, in the order in which inputs name them first

@@ -225,15 +225,22 @@ def _is_weight(value: Any) -> bool:
     )
 
 
-def _is_like(made: Any, target: Any) -> bool:
-    """Whether a result can be written where the target lies: all of it, dense, in the same order of memory."""
+def _is_like(node: Node, written: Node) -> bool:
+    """Whether a result can be written where another tensor lies: all of it, dense, in the same order of memory."""
+    made, target = node.meta["val"], written.meta["val"]
     return (
         made.dtype == target.dtype
-        and made.shape == target.shape
-        and made.stride() == target.stride()
+        and made.device == target.device
+        and _form(node) == _form(written)
         and (target.ndim == 0 or dense_layout(target.shape, target.stride()) is not None)
         and not target._is_view()
     )
+
+
+def _form(node: Node) -> tuple[str, ...]:
+    """Shape and strides as they follow from symbols, to be compared without a guard."""
+    value = node.meta["val"] if late_of(node) is None else late_of(node)
+    return (*map(str, value.shape), *map(str, value.stride()))
 
 
 def _device_of(arguments: Sequence[Any]) -> torch.device:
@@ -300,7 +307,9 @@ class _Division:
             (called.at(evaluation) if isinstance(called, (Segment, AsTraced, Opened)) else called, given, named, made)
             for called, given, named, made in self._calls
         ]
-        return program(self._placeholders, steps, self._output.args[0], numbers)  # type: ignore[arg-type]
+        written = {copy: copy.args[0] for copy in self._replaced.values()}
+        results = [written.get(each, each) for each in self._output.args[0]]  # type: ignore[union-attr, arg-type]
+        return program(self._placeholders, steps, results, numbers)
 
     def _find_refused(self) -> None:
         """What has no converter, or what its converter refuses."""
@@ -364,7 +373,7 @@ class _Division:
             ]
             if not outputs:  # nobody reads what it computes
                 continue
-            replaced = self._find_replaced(outputs, inside) if self._device.type == "ocl" else {}
+            replaced = self._find_replaced(outputs, inside)
             self._replaced.update(replaced)
             written: dict[Node, Node] = {node: copy.args[0] for node, copy in replaced.items()}  # type: ignore[misc]
             bundle = self._bundle_of(outputs, inside)
@@ -395,7 +404,7 @@ class _Division:
         return None
 
     def _find_replaced(self, outputs: Sequence[Node], inside: set[Node]) -> dict[Node, Node]:
-        """Of a plan's outputs that are only copied to a parameter or buffer, which nothing else reads, the copies."""
+        """Of a plan's outputs that are only copied to an input of the graph, which nothing else reads, the copies."""
         found = {}
         for node in outputs:
             outside = [user for user in node.users if user not in inside]
@@ -403,10 +412,11 @@ class _Division:
                 continue
             copy = outside[0]
             target, source = copy.args[:2]
-            if source is not node or target not in self._steady or copy.users:
+            if source is not node or not isinstance(target, Node) or target.op != "placeholder":
                 continue
-            readers = {*target.users} - {copy}  # type: ignore[union-attr]
-            if readers <= inside and _is_like(node.meta["val"], target.meta["val"]):  # type: ignore[union-attr]
+            if not {*copy.users} <= {self._output}:  # which gets the tensor itself
+                continue
+            if {*target.users} - {copy} <= inside and _is_like(node, target):
                 found[node] = copy
         return found
 

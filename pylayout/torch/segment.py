@@ -38,8 +38,8 @@ _NEW, _PART = -1, -2  # results of run_plan: a new tensor, one that a bundle car
 class Segment:
     """A plan over nodes, for all sizes that follow from symbols. `at` gives what runs at certain ones.
 
-    written: of some outputs the tensor, a parameter or buffer, that is to hold it: on the device ocl a call takes these
-    tensors behind its inputs, writes into them, and gives the other outputs alone.
+    written: of some outputs the tensor, an input of the graph, that is to hold it: a call takes these tensors behind
+    its inputs, writes into them, and gives the other outputs alone.
     bundle: what carries some of the outputs (bundle.py); a call gives it, as the last of its results, in their place.
     A call also takes what carries some of the inputs, as the last of its `arguments`.
 
@@ -178,11 +178,14 @@ class BoundSegment:
             for place, each in enumerate(segment.given)
             if isinstance(each, str)
         ]
-        self._made = []
+        self._made: list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype, int]] = []
         # Results that PyTorch wants with gaps between elements, which plans do not write. Of those whose elements
         # overlap each has its own here: who reads them does not mind.
         self._spread = []
         new = 0
+        order = {node: at for at, node in enumerate(segment.written)}
+        # Of each result which of the tensors to be written holds it; else it is a new one, or in a bundle.
+        self._held = [_PART if node in segment.bundled else order.get(node, _NEW) for node in segment.outputs]
         for node in segment.outputs:
             value = node.meta["val"]
             traced = form_of(node, evaluation)
@@ -214,8 +217,6 @@ class BoundSegment:
         like = [
             torch.empty_strided(shape, strides, dtype=dtype, device="meta") for shape, strides, dtype, _ in self._made
         ]
-        order = {node: at for at, node in enumerate(segment.written)}
-        written = [_PART if node in segment.bundled else order.get(node, _NEW) for node in segment.outputs]
         address = int(ffi.cast("uintptr_t", self._handle))
         checked = [_with_strides(strides) for _, strides in self._checked]
         carried: list[torch.Tensor] = []
@@ -230,7 +231,7 @@ class BoundSegment:
             part_of: dict[Node, Any] = {node: node.args[1] for node in segment.inputs if node not in at}
             sources = [at[node] if node in at else -1 - part_of[node] for node in segment.inputs]
         call: int = torch.ops.pylayout_ocl.new_plan_call(
-            address, self._device.index or 0, like, written, checked, places, carried, sources
+            address, self._device.index or 0, like, self._held, checked, places, carried, sources
         )
         weakref.finalize(self, torch.ops.pylayout_ocl.release_plan_call, call)
         return call
@@ -250,23 +251,53 @@ class BoundSegment:
                 break
         if self._blanks:
             tensors = self._with_blanks(tensors)
-        made = [empty(*each) for each in self._made]
+        targets = self._straight(written) if written else ()
+        made = self._results(targets)
         inputs = [tensor.data_ptr() for tensor in tensors]
         if 0 in inputs:
             tensors = _with_memory(tensors)
             inputs = [tensor.data_ptr() for tensor in tensors]
+        status = self._run(inputs, made)
+        if status and not all(map(_is_aligned, (*tensors, *targets))):  # then nothing was done
+            tensors, targets = map(_aligned, (tensors, targets))
+            made = self._results(targets)
+            status = self._run([tensor.data_ptr() for tensor in tensors], made)
+        if status:
+            check(status)
+        if written:
+            _take_back(written, targets)
+            made = [tensor for held, tensor in zip(self._held, made, strict=True) if held < 0]
+        if self._spread:
+            self._spread_out(made)
+        return made
+
+    def _run(self, inputs: list[int], made: list[torch.Tensor]) -> int:
         outputs = [tensor.data_ptr() for tensor in made]
+        status: int
         if self._sizes is None:
             status = lib.pyl_plan_run(self._handle, inputs, len(inputs), outputs, len(outputs))
         else:
             status = lib.pyl_plan_run_at(
                 self._handle, self._sizes, self._count, inputs, len(inputs), outputs, len(outputs)
             )
-        if status:
-            check(status)
-        if self._spread:
-            self._spread_out(made)
-        return made
+        return status
+
+    def _results(self, targets: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Where the plan writes: these tensors, and new ones."""
+        if not targets:
+            return [empty(*form) for form in self._made]
+        return [empty(*form) if held < 0 else targets[held] for held, form in zip(self._held, self._made, strict=True)]
+
+    def _straight(self, written: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Tensors to be written, or others in the places of those that do not lie as was traced."""
+        targets = list(written)
+        for held, (shape, strides, dtype, _) in zip(self._held, self._made, strict=True):
+            if held < 0:
+                continue
+            given = written[held]
+            if given.stride() != strides or given.is_neg() or given.is_conj():
+                targets[held] = torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+        return tuple(targets)
 
     def _with_blanks(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         given = list(tensors)
@@ -279,11 +310,12 @@ class BoundSegment:
         run: Any = torch.ops.pylayout_ocl.run_plan
         made: list[torch.Tensor]
         ran, made = run(self._call, self._with_blanks(tensors) if self._blanks else tensors, written)
-        if not ran:  # an input lies in another way
-            tensors = self._dense(tensors)
-            ran, made = run(self._call, self._with_blanks(tensors) if self._blanks else tensors, written)
+        if not ran:  # an input, or what is to be written, lies in another way
+            tensors, targets = self._dense(tensors), self._straight(written)
+            ran, made = run(self._call, self._with_blanks(tensors) if self._blanks else tensors, targets)
             assert ran
-        if written:
+            _take_back(written, targets)
+        elif written:
             increment_version(written)
         if self._spread:
             self._spread_out(made)
@@ -317,6 +349,29 @@ def _with_memory(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         else tensor
         for tensor in tensors
     )
+
+
+def _is_aligned(tensor: torch.Tensor) -> bool:
+    return tensor.data_ptr() % tensor.dtype.itemsize == 0
+
+
+def _aligned(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Tensors whose memory is aligned to their dtype, which PyTorch does not ask for: arrays within packed files."""
+    return tuple(
+        tensor
+        if _is_aligned(tensor)
+        else torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
+        for tensor in tensors
+    )
+
+
+def _take_back(written: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> None:
+    """Tensors get what was written to others in their places; autograd learns that they have changed."""
+    for tensor, target in zip(written, targets, strict=True):
+        if target is not tensor:
+            tensor.copy_(target)
+    if written:
+        increment_version(written)
 
 
 def _with_strides(strides: Sequence[int]) -> torch.Tensor:

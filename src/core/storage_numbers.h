@@ -1,4 +1,6 @@
 // StorageNumbers: which of many tensors lie in one storage, each asked about in constant time.
+//
+// Storages are told apart by their memory: what two buffers borrow at one address is one storage.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,7 @@ namespace pl {
 class StorageNumbers {
  public:
   struct Storage {
-    const Buffer* buffer = nullptr;
+    const void* memory = nullptr;
     uint32_t first = 0;  // the number under which it came first
     uint32_t count = 0;  // how often it came
   };
@@ -30,16 +32,17 @@ class StorageNumbers {
   ~StorageNumbers() { spare() = std::move(table_); }
 
   const Storage& add(const Buffer* buffer, uint32_t number) {
-    Storage& place = place_of(buffer);
+    const void* memory = memory_of(*buffer);
+    Storage& place = place_of(memory);
     if (!place.count++) {
-      place.buffer = buffer;
+      place.memory = memory;
       place.first = number;
     }
     return place;
   }
   // Null where it did not come.
   const Storage* find(const Buffer* buffer) {
-    const Storage& place = place_of(buffer);
+    const Storage& place = place_of(memory_of(*buffer));
     return place.count ? &place : nullptr;
   }
 
@@ -48,11 +51,15 @@ class StorageNumbers {
     thread_local std::vector<Storage> table;
     return table;
   }
+  static const void* memory_of(const Buffer& buffer) {
+    if (buffer.handle()) return buffer.handle();
+    return buffer.host() ? buffer.host() : &buffer;
+  }
   // Where it is, or an empty place for it.
-  Storage& place_of(const Buffer* buffer) {
+  Storage& place_of(const void* memory) {
     const size_t mask = table_.size() - 1;
-    size_t at = hash_mix(0, reinterpret_cast<uintptr_t>(buffer)) & mask;
-    while (table_[at].count && table_[at].buffer != buffer) at = (at + 1) & mask;
+    size_t at = hash_mix(0, reinterpret_cast<uintptr_t>(memory)) & mask;
+    while (table_[at].count && table_[at].memory != memory) at = (at + 1) & mask;
     return table_[at];
   }
 

@@ -113,4 +113,73 @@ TEST("attention") {
     }
 }
 
+// Masks that leave some keys in the middle alone, or for some queries none: few queries and many, heads that share one
+// of k and v, with `is_causal` and without.
+TEST("hidden_keys") {
+  struct Case {
+    int64_t heads, shared, queries, keys, mask_heads, mask_rows, from, to;
+  };
+  const Case cases[] = {{8, 4, 1, 600, 1, 1, 0, 37},  {8, 2, 2, 1100, 1, 1, 530, 545},  {4, 4, 8, 70, 4, 8, 16, 33},
+                        {6, 2, 3, 40, 1, 3, 39, 40},  {2, 2, 40, 90, 1, 1, 21, 55},     {3, 1, 70, 80, 3, 70, 5, 30},
+                        {2, 1, 33, 530, 1, 33, 0, 1}, {4, 1, 1, 17, 1, 1, 0, 0},        {2, 2, 35, 20, 2, 35, 0, 0},
+                        {5, 1, 2, 33, 5, 1, 3, 30},   {2, 2, 300, 300, 1, 300, 40, 260}};
+  constexpr int64_t kWidth = 20, kValues = 16;
+  for (const Case& c : cases)
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const double hide : {0.0, -3e38, -double(INFINITY)})  // 0: a mask of bool
+        for (const bool causal : {false, true}) {
+          std::vector<Input> inputs{random_input(dtype, {1, c.heads, c.queries, kWidth}),
+                                    random_input(dtype, {1, c.shared, c.keys, kWidth}),
+                                    random_input(dtype, {1, c.shared, c.keys, kValues})};
+          Input mask = random_input(hide != 0 ? dtype : DType::boolean, {1, c.mask_heads, c.mask_rows, c.keys});
+          // Other queries see more; the last head's last one only what all see.
+          const auto shows = [&](int64_t head, int64_t query, int64_t j) {
+            const bool last = head == c.mask_heads - 1 && query == c.mask_rows - 1;
+            return j >= c.from - (last ? 0 : query % 3) && j < c.to + (last ? 0 : head % 2);
+          };
+          for (int64_t at = 0; at < int64_t(mask.values.size()); ++at)
+            if (!shows(at / c.keys / c.mask_rows, at / c.keys % c.mask_rows, at % c.keys))
+              mask.values[size_t(at)] = rounded(mask.desc.dtype, hide);
+            else if (hide == 0)
+              mask.values[size_t(at)] = 1;
+          inputs.push_back(mask);
+          run_all("scaled_dot_product_attention", causal ? "enable_gqa=true is_causal=true" : "enable_gqa=true", inputs,
+                  [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+                    const double scale = op.attributes[attr::scale];
+                    Values expected;
+                    for (int64_t row = 0; row < c.heads * c.queries; ++row) {
+                      const int64_t head = row / c.queries, query = row % c.queries,
+                                    shared = head / (c.heads / c.shared);
+                      Values scores;
+                      double largest = -INFINITY, total = 0;
+                      for (int64_t j = 0; j < c.keys; ++j) {
+                        double score = 0;
+                        for (int64_t e = 0; e < kWidth; ++e)
+                          score += inputs[0].values[size_t(row * kWidth + e)] *
+                                   inputs[1].values[size_t((shared * c.keys + j) * kWidth + e)];
+                        const double added =
+                            mask.values[size_t((head % c.mask_heads * c.mask_rows + query % c.mask_rows) * c.keys + j)];
+                        score = hide == 0 ? (added != 0 ? score * scale : -INFINITY) : score * scale + added;
+                        // In f32 the lowest numbers swallow scores: of keys that are all hidden so each counts alike.
+                        if (hide == -3e38 && added < -1e38) score = added;
+                        if (causal && j > query) score = -INFINITY;
+                        scores.push_back(score);
+                        largest = std::max(largest, score);
+                      }
+                      for (double& score : scores) {
+                        score = largest == -INFINITY ? 0 : std::exp(score - largest);
+                        total += score;
+                      }
+                      for (int64_t column = 0; column < kValues; ++column) {
+                        double sum = 0;
+                        for (int64_t j = 0; j < c.keys; ++j)
+                          sum += scores[size_t(j)] * inputs[2].values[size_t((shared * c.keys + j) * kValues + column)];
+                        expected.push_back(total == 0 ? 0 : sum / total);
+                      }
+                    }
+                    expect(expected, 3, 1e-5)(op, out, what);
+                  });
+        }
+}
+
 }  // namespace

@@ -26,6 +26,16 @@ struct Strided {
     start[1] = before;
     first = size_t(whole.offset_of(start));
   }
+  // Every step-th element along a dimension of a larger tensor; 0: one for all.
+  static Strided apart(const Dims& shape, const Layout& layout, int dim, int64_t step) {
+    Strided made(shape, layout, 0, 0);
+    Dims sizes = shape;
+    sizes[dim] = step ? step * shape[dim] : 1;
+    made.whole = made.view = TensorDesc::dense(DType::f32, sizes, layout);
+    made.view.shape = shape;
+    made.view.strides[dim] *= step;
+    return made;
+  }
   TensorDesc whole, view;  // the view without its offset
   size_t first = 0;        // element
 };
@@ -67,22 +77,33 @@ Placed place(Device& device, const TensorDesc& view, size_t first, size_t elemen
 
 int checked = 0;  // ways
 
-// How many ways there are; each is checked.  `from`, `to`: whether the first input, the result is a strided view.
-int check(const char* name, const std::string& attributes, const std::vector<Dims>& shapes, const Layout& layout,
-          bool from, bool to) {
+// How many ways there are; each is checked.  `source`, `target`: as what strided view the first input, the result lies;
+// null: as none.
+int check(const char* name, const std::string& attributes, const std::vector<Dims>& shapes,
+          const std::function<Strided(const Dims&)>& source_of, const std::function<Strided(const Dims&)>& target_of) {
   Device& cpu = context().device("cpu");
-  const int64_t aside = layout.is_blocked() ? layout.block(0).size : 5;
+  const bool from = source_of != nullptr, to = target_of != nullptr;
   std::vector<TensorDesc> inputs;
   for (const Dims& shape : shapes) inputs.push_back(shape.size() ? TensorDesc::dense(DType::f32, shape) : TensorDesc());
   const Schema* schema = find_schema(name);
   Op op = make_op(*schema, Attributes::parse(attributes), inputs);
-  const Strided source(shapes[0], layout, aside, 2 * aside), target(op.out().shape, layout, 2 * aside, aside);
+  const Layout plain = Layout::plain(shapes[0].size());
+  const Strided source = from ? source_of(shapes[0]) : Strided(shapes[0], plain, 0, 0);
+  const Strided target = to ? target_of(op.out().shape) : source;
   // What is expected, by the same op on dense tensors in NCHW.
   std::vector<TensorRef> dense;
   std::vector<std::vector<double>> values;
   for (size_t i = 0; i < shapes.size(); ++i) {
     dense.push_back(shapes[i].size() ? random_tensor(shapes[i], unsigned(i) + 1, i == 2 ? 0.5 : -1, 1) : nullptr);
     values.push_back(shapes[i].size() ? passes::numbers_of(*dense.back()) : std::vector<double>());
+  }
+  if (from) {  // elements that are one have one value
+    std::vector<double> memory(size_t(source.whole.extent()));
+    each(shapes[0], [&](const Dims& index, size_t i) { memory[size_t(source.view.offset_of(index))] = values[0][i]; });
+    each(shapes[0], [&](const Dims& index, size_t i) {
+      values[0][i] = memory[size_t(source.view.offset_of(index))];
+      static_cast<float*>(dense[0]->buffer()->host())[i] = float(values[0][i]);
+    });
   }
   Attributes call = Attributes::parse(attributes);
   call.set(call_option::layout, std::string("NCHW"));
@@ -131,6 +152,16 @@ int check(const char* name, const std::string& attributes, const std::vector<Dim
   }
   checked += int(entry->ways.size());
   return int(entry->ways.size());
+}
+
+// Of tensors with more channels, in one layout.
+int check(const char* name, const std::string& attributes, const std::vector<Dims>& shapes, const Layout& layout,
+          bool from, bool to) {
+  const int64_t aside = layout.is_blocked() ? layout.block(0).size : 5;
+  const auto source = [&](const Dims& shape) { return Strided(shape, layout, aside, 2 * aside); };
+  const auto target = [&](const Dims& shape) { return Strided(shape, layout, 2 * aside, aside); };
+  return check(name, attributes, shapes, from ? source : std::function<Strided(const Dims&)>(),
+               to ? target : std::function<Strided(const Dims&)>());
 }
 
 // All three ways to have strided views; each must be possible.
@@ -195,6 +226,37 @@ TEST("others") {
   CHECK(check("concat", "dim=1", {{2, 32, 5, 3}, {2, 16, 5, 3}}, Layout::parse("nChw16c"), true, false) > 0);
   // What goes by rows has no strided views.
   CHECK(check("softmax", "dim=1", {{2, 32, 5, 3}}, Layout::parse("NHWC"), true, false) == 0);
+}
+
+// Every other element along a dimension, and one element for all along it.
+TEST("elements_apart") {
+  host::every_instruction_set() = true;
+  const Dims x{2, 32, 6, 8};
+  const struct {
+    const char *name, *attributes;
+    std::vector<Dims> shapes;
+  } cases[] = {{"conv2d", "padding=[1,1]", {x, {16, 32, 3, 3}, {16}}},
+               {"conv2d", "", {x, {32, 32, 1, 1}, {}}},
+               {"conv2d", "groups=32 padding=[1,1]", {x, {32, 1, 3, 3}, {32}}},
+               {"batch_norm", "", {x, {32}, {32}, {32}, {32}}},
+               {"max_pool2d", "kernel_size=[3,3] stride=[2,2] padding=[1,1]", {x}},
+               {"avg_pool2d", "kernel_size=[2,2] stride=[2,2]", {x}},
+               {"add", "", {x, x}},
+               {"tanh", "", {x}},
+               {"matmul", "transpose_b=true", {x, x}},
+               {"rotary_embedding", "", {x, {6, 8}, {6, 8}}},
+               {"scaled_dot_product_attention", "", {x, x, x}},
+               {"concat", "dim=1", {x, x}}};
+  int ways = 0;
+  for (const auto& c : cases)
+    for (const char* text : {"NCHW", "NHWC"})
+      for (int dim = 0; dim < 4; ++dim)
+        for (const int64_t step : {0, 2})
+          ways += check(
+              c.name, c.attributes, c.shapes,
+              [&](const Dims& shape) { return Strided::apart(shape, Layout::parse(text), dim, step); }, nullptr);
+  CHECK(ways > 200);
+  host::every_instruction_set() = false;
 }
 
 // Reorders to and from strided views, and copies of strided views.

@@ -245,14 +245,19 @@ int64_t new_plan_call(int64_t plan, int64_t device, const std::vector<at::Tensor
 void release_plan_call(int64_t call) { delete reinterpret_cast<PlanCall*>(call); }
 
 // Runs the plan on tensors of the device, without copies of those that lie as the plan wants them. Gives the results
-// that are new; the others are written into the tensors of `written`, which may be inputs too. False: an input does not
-// lie as the plan takes it, and nothing was done.
+// that are new; the others are written into the tensors of `written`, which may be inputs too. False: an input, or one to
+// be written, does not lie as the plan takes it, and nothing was done.
 std::tuple<bool, std::vector<at::Tensor>> run_plan(int64_t number, const std::vector<at::Tensor>& inputs,
                                                    const std::vector<at::Tensor>& written) {
   const PlanCall& call = *reinterpret_cast<const PlanCall*>(number);
   for (const PlanCall::Input& each : call.checked) {
     const at::Tensor& input = inputs.at(each.place);
     if (input.strides() != c10::IntArrayRef(each.strides) || input.is_neg()) return {false, {}};
+  }
+  for (const PlanCall::Result& result : call.results) {
+    if (result.written < 0) continue;
+    const at::Tensor& target = written.at(size_t(result.written));
+    if (target.strides() != c10::IntArrayRef(result.strides) || target.is_neg()) return {false, {}};
   }
   start_early_reads();
   std::vector<at::Tensor> made;

@@ -27,6 +27,16 @@ PL_INLINE float power_of_two(float x) {
   return x < -126.0f ? 0.0f : result;
 }
 
+// y[i, j] = factor * (row i of q . row j of k), of that width: few of q, whose rows and those of k lie apart by steps.
+struct RowScores {
+  const float *q, *k;
+  int64_t q_step, k_step, rows, count, width;
+  float factor;
+  float* y;
+  int64_t y_step;
+};
+void row_scores(const RowScores& of);
+
 // n is a multiple of kScoreLanes for the first and the last.
 
 // The largest of x and of `largest`; passes over NaN, which the sum of exponentials then shows.

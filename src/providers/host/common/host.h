@@ -74,9 +74,17 @@ inline TensorDesc dense(const TensorDesc& desc) { return desc.present ? desc.wit
 inline TensorDesc dense_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && desc.rank() == layout.rank() ? desc.with_layout(layout) : dense(desc);
 }
-// The same, but a strided view in `layout` stays what it is: for kernels that go by strides.
+// Whether channels lie side by side where pixels do not: of a view they may be apart, or all be one (expand).
+inline bool has_whole_pixels(const TensorDesc& desc) {
+  if (desc.layout.is_plain() || desc.layout.is_blocked() || desc.rank() == 0) return true;
+  const int innermost = desc.layout.order(desc.rank() - 1);
+  return desc.shape[innermost] == 1 || desc.strides[innermost] == 1;
+}
+// The same, but a strided view in `layout` stays what it is: for kernels that go by strides, and of channels last read
+// those of a pixel one after another.
 inline TensorDesc strided_view_as(const TensorDesc& desc, const Layout& layout) {
-  return desc.present && desc.layout == layout && !desc.is_dense() ? desc : dense_as(desc, layout);
+  const bool stays = desc.present && desc.layout == layout && !desc.is_dense() && has_whole_pixels(desc);
+  return stays ? desc : dense_as(desc, layout);
 }
 // The same, but a strided view stays what it is in any layout: for kernels that walk tensors of several layouts at
 // once.

@@ -318,6 +318,19 @@ std::vector<char> table_of(const Evaluator<T>& evaluator, LoadRun<T> load, Store
   return table;
 }
 
+// Inputs in whose memory results may be written, as of Candidate: what is computed of a piece of all inputs is kept
+// apart until it is written.  An input that is itself one of several results may be read behind others' writes.
+uint32_t overwritable(const Program& program) {
+  if (program.inputs >= 32) return 0;
+  uint32_t inputs = (1u << program.inputs) - 1;
+  if (program.outputs == 1) return inputs;
+  for (const int result : program.elements.results) {
+    const pointwise::Node& node = program.elements.nodes[size_t(result)];
+    if (node.function == pointwise::Function::input) inputs &= ~(1u << node.index);
+  }
+  return inputs;
+}
+
 template <class T>
 void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*loader)(DType),
          StoreRun<T> (*storer)(DType)) {
@@ -366,8 +379,7 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
                     return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count),
                                                 reductions, SplitWalk(space, reduced, operands)});
                   });
-    // All inputs of a piece are read before its result is written.
-    if (!program.reduces() && program.outputs == 1) out.candidates.back().in_place = (1u << inputs.size()) - 1;
+    if (!program.reduces()) out.candidates.back().in_place = overwritable(program);
     if (is_table(op, program)) {
       add_candidate(out, "table", Quality::fast, inputs, outputs, [=] {
         const DType to = outputs[0].dtype;
