@@ -124,6 +124,21 @@ inline Op op_of(const char* name, const char* attributes, const std::vector<Inpu
   return make_op(*schema, Attributes::parse(attributes), descs);
 }
 
+// The same inputs, but that the first one lies with its first two dimensions the other way round: a layout of which
+// kernels know nothing but its strides.  None where it has no two.
+inline std::vector<Input> exchanged(std::vector<Input> inputs) {
+  if (inputs.empty() || !inputs[0].desc.present || inputs[0].desc.rank() < 2) return {};
+  Input& x = inputs[0];
+  Dims order;
+  for (int d = 0; d < x.desc.rank(); ++d) order.push_back(d < 2 ? 1 - d : d);
+  x.desc = TensorDesc::dense(x.desc.dtype, x.desc.shape, Layout::plain(x.desc.rank()).permuted(order));
+  return inputs;
+}
+
+// Runs all candidates of an op.
+inline void run_candidates(const Op& op, const CandidateList& list, const std::vector<Input>& inputs,
+                           const Check& check);
+
 // Runs all candidates; returns how many there were (at least one).
 inline int run_all(const char* name, const char* attributes, const std::vector<Input>& inputs, const Check& check) {
   const auto cpu = make_cpu_device();
@@ -136,6 +151,21 @@ inline int run_all(const char* name, const char* attributes, const std::vector<I
                  list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
     end_test();
   }
+  run_candidates(op, list, inputs, check);
+  if (const std::vector<Input> others = exchanged(inputs); !others.empty()) {
+    const Op other = op_of(name, attributes, others);
+    CandidateList more, fitting;
+    provider.list(other, *cpu, more);
+    for (Candidate& candidate : more.candidates)
+      if (candidate.inputs[0].layout == others[0].desc.layout) fitting.add(std::move(candidate));
+    run_candidates(other, fitting, others, check);
+  }
+  return int(list.candidates.size());
+}
+
+inline void run_candidates(const Op& op, const CandidateList& list, const std::vector<Input>& inputs,
+                           const Check& check) {
+  const auto cpu = make_cpu_device();
   for (const Candidate& candidate : list.candidates) {
     const std::string what = op.str() + " by " + candidate.key();
     std::vector<BufferRef> buffers;
@@ -166,21 +196,23 @@ inline int run_all(const char* name, const char* attributes, const std::vector<I
       results.push_back(fetch(candidate.outputs[i], {bytes, bytes + candidate.outputs[i].size_bytes() + 64}, what));
     }
     check(op, results, what);
-    for (size_t k = 0; k < inputs.size() && out.size() == 1; ++k) {
-      const TensorDesc& result = candidate.outputs[0];
-      if (!candidate.inputs[k].present || !same_memory(candidate.inputs[k], result) ||
-          !((candidate.in_place & op.schema->results[0].overwrites) >> k & 1))
-        continue;
-      char* place = static_cast<char*>(out[0]->host());
-      std::memcpy(place, store(candidate.inputs[k], inputs[k].values).data(), result.size_bytes());
-      std::vector<Buffer*> from = in;
-      from[k] = out[0];
-      kernel->run({from.data(), out.data(), workspace.get()});
-      const std::string how = concat(what, " over input ", k);
-      check(op, {fetch(result, {place, place + result.size_bytes() + 64}, how)}, how);
-    }
+    for (size_t n = 0; n < out.size(); ++n)
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        const TensorDesc& result = candidate.outputs[n];
+        const Result& declared = op.schema->results[std::min(n, op.schema->results.size() - 1)];
+        if (!candidate.inputs[k].present || !same_memory(candidate.inputs[k], result) ||
+            !((candidate.in_place & declared.overwrites) >> k & 1))
+          continue;
+        char* place = static_cast<char*>(out[n]->host());
+        std::memcpy(place, store(candidate.inputs[k], inputs[k].values).data(), result.size_bytes());
+        std::vector<Buffer*> from = in;
+        from[k] = out[n];
+        kernel->run({from.data(), out.data(), workspace.get()});
+        const std::string how = concat(what, " over input ", k);
+        results[n] = fetch(result, {place, place + result.size_bytes() + 64}, how);
+        check(op, results, how);
+      }
   }
-  return int(list.candidates.size());
 }
 
 // |result - expected| <= absolute + relative * |expected|; NaN equals NaN.

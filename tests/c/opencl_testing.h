@@ -88,72 +88,76 @@ inline void pretend_gpus() {
 
 // `whole_space`: those that only the tuner tries too; `wanted`: not all of them.  Returns how many candidates ran; ends
 // the program if a device has none.
-inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& inputs,
-                          const Check& check, bool whole_space = false,
-                          const std::function<bool(const Candidate&)>& wanted = {}) {
+inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& given, const Check& check,
+                          bool whole_space = false, const std::function<bool(const Candidate&)>& wanted = {}) {
   int count = 0;
-  const Op op = op_of(name, attributes, inputs);
-  for (const Target& target : targets()) {
-    CandidateList list;
-    list.whole_space = whole_space;
-    target.provider->list(op, *target.device, list);
-    opencl::OpenclDevice* const device = opencl::as_opencl(*target.device);
-    if (device)
-      for (opencl::OpenclList more : more_lists()) more(op, *device, list);
-    if (list.candidates.empty()) {
-      std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
-                   list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
-      end_test();
-    }
-    for (const Candidate& candidate : list.candidates) {
-      if (wanted && !wanted(candidate)) continue;
-      if (device && testing::is_miscompiled(*device, candidate.implementation)) continue;
-      const std::string what = op.str() + " by " + candidate.key() + " on " + target.device->name();
-      std::vector<BufferRef> buffers;
-      std::vector<Buffer*> in, out;
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        if (!candidate.inputs[i].present) {
-          in.push_back(nullptr);
-          continue;
-        }
-        const std::vector<char> bytes = store(candidate.inputs[i], inputs[i].values);
-        buffers.push_back(target.device->allocate(bytes.size()));
-        target.device->write(*buffers.back(), 0, bytes.data(), bytes.size());
-        in.push_back(buffers.back().get());
-      }
-      for (const TensorDesc& desc : candidate.outputs) {
-        const std::vector<char> poison(desc.size_bytes() + 64, 0x5a);
-        buffers.push_back(target.device->allocate(poison.size()));
-        target.device->write(*buffers.back(), 0, poison.data(), poison.size());
-        out.push_back(buffers.back().get());
-      }
-      BufferRef workspace;
-      if (candidate.workspace_bytes) workspace = target.device->allocate(candidate.workspace_bytes);
-      std::unique_ptr<Kernel> kernel;
-      std::vector<BufferRef> packed;
-      try {
-        testing::check_prepared_packings(*target.device, candidate, in, what);
-        packed = pack_inputs(*target.device, candidate, in);
-        kernel = candidate.prepare();
-        const KernelArguments arguments{in.data(), out.data(), workspace.get()};
-        kernel->run(arguments);
-        const int here = testing::run_later(*target.device, *kernel, arguments);
-        require(here == 0, Code::internal, here, " launches were not left to the device's thread");
-        check_end_later(*target.device, *kernel, candidate, in, out, workspace.get(), what);
-      } catch (const Error& error) {
-        std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());
+  const std::vector<Input> plain = given, others = exchanged(given);
+  for (const Target& target : targets())
+    for (const std::vector<Input>* each : {&plain, &others}) {
+      const std::vector<Input>& inputs = *each;
+      if (inputs.empty()) continue;
+      const Op op = op_of(name, attributes, inputs);
+      CandidateList list;
+      list.whole_space = whole_space;
+      target.provider->list(op, *target.device, list);
+      opencl::OpenclDevice* const device = opencl::as_opencl(*target.device);
+      if (device)
+        for (opencl::OpenclList more : more_lists()) more(op, *device, list);
+      if (list.candidates.empty() && each == &plain) {
+        std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
+                     list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
         end_test();
       }
-      std::vector<Values> results;
-      for (size_t i = 0; i < out.size(); ++i) {
-        std::vector<char> bytes(candidate.outputs[i].size_bytes() + 64);
-        target.device->read(*out[i], 0, bytes.data(), bytes.size());
-        results.push_back(fetch(candidate.outputs[i], bytes, what));
+      for (const Candidate& candidate : list.candidates) {
+        if (each == &others && candidate.inputs[0].layout != inputs[0].desc.layout) continue;
+        if (wanted && !wanted(candidate)) continue;
+        if (device && testing::is_miscompiled(*device, candidate.implementation)) continue;
+        const std::string what = op.str() + " by " + candidate.key() + " on " + target.device->name();
+        std::vector<BufferRef> buffers;
+        std::vector<Buffer*> in, out;
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          if (!candidate.inputs[i].present) {
+            in.push_back(nullptr);
+            continue;
+          }
+          const std::vector<char> bytes = store(candidate.inputs[i], inputs[i].values);
+          buffers.push_back(target.device->allocate(bytes.size()));
+          target.device->write(*buffers.back(), 0, bytes.data(), bytes.size());
+          in.push_back(buffers.back().get());
+        }
+        for (const TensorDesc& desc : candidate.outputs) {
+          const std::vector<char> poison(desc.size_bytes() + 64, 0x5a);
+          buffers.push_back(target.device->allocate(poison.size()));
+          target.device->write(*buffers.back(), 0, poison.data(), poison.size());
+          out.push_back(buffers.back().get());
+        }
+        BufferRef workspace;
+        if (candidate.workspace_bytes) workspace = target.device->allocate(candidate.workspace_bytes);
+        std::unique_ptr<Kernel> kernel;
+        std::vector<BufferRef> packed;
+        try {
+          testing::check_prepared_packings(*target.device, candidate, in, what);
+          packed = pack_inputs(*target.device, candidate, in);
+          kernel = candidate.prepare();
+          const KernelArguments arguments{in.data(), out.data(), workspace.get()};
+          kernel->run(arguments);
+          const int here = testing::run_later(*target.device, *kernel, arguments);
+          require(here == 0, Code::internal, here, " launches were not left to the device's thread");
+          check_end_later(*target.device, *kernel, candidate, in, out, workspace.get(), what);
+        } catch (const Error& error) {
+          std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());
+          end_test();
+        }
+        std::vector<Values> results;
+        for (size_t i = 0; i < out.size(); ++i) {
+          std::vector<char> bytes(candidate.outputs[i].size_bytes() + 64);
+          target.device->read(*out[i], 0, bytes.data(), bytes.size());
+          results.push_back(fetch(candidate.outputs[i], bytes, what));
+        }
+        check(op, results, what);
+        ++count;
       }
-      check(op, results, what);
-      ++count;
     }
-  }
   return count;
 }
 

@@ -137,6 +137,8 @@ void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "batch_norm_vectors", out, [&](Candidate& candidate) {
     const auto rows = row_vectors(device, candidate.inputs[0], positions);
     if (!rows || rows->across) return false;
+    // A row's number says its channel where images do not lie within channels.
+    if (x.shape[0] > 1 && candidate.inputs[0].layout.order(0) != 0) return false;
     vectors_plain(op, candidate);
     place_operands(op, candidate);
     candidate.in_place = 0;  // what the last vector of a row has met before, it reads and writes again

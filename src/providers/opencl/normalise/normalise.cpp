@@ -67,12 +67,15 @@ std::unique_ptr<Kernel> prepare_normalise(OpenclDevice& device, const Op& op, co
 }
 
 // Splits dimension 1 of (n, c, positions...) into groups, which name rows, and their channels.  False where blocks of
-// channels and groups do not divide each other.
+// channels and groups do not divide each other, or images lie within channels: a row's number says its group.
 bool split_channels(std::vector<MemoryAxis>& axes, int64_t block, int64_t channels_of_group) {
   if (block > 1 && channels_of_group % block && block % channels_of_group) return false;
   std::vector<MemoryAxis> split;
   bool outermost = true;
+  bool channels = false;
   for (const MemoryAxis& axis : axes) {
+    channels |= axis.dim == 1 && axis.size > 1;
+    if (axis.dim == 0 && axis.size > 1 && channels) return false;
     if (axis.dim != 1) {
       split.push_back({axis.dim, axis.size, axis.dim == 0 ? AxisKind::kept : AxisKind::row});
       continue;
