@@ -198,15 +198,14 @@ def _traced(
 ) -> Any:  # fmt: skip
     """What is traced in the place of attention: PyTorch's own where that is one op, or this one does not suit.
 
-    Plans recognise attention by what PyTorch makes of it, but where it is kept for backward.
+    Of half precision PyTorch makes products in float32 else, with keys and values as often as queries have heads.
     """
     device = query.device
     elements = math.prod((*query.shape[:-1], key.shape[-2]))
     drops = 0 < dropout_p < 1 and not is_drawn_by_pytorch(elements, device)
     # PyTorch's own op takes heads as many as there are of queries.
     one_op = device.type == "cpu" and query.ndim == key.ndim == 4 and query.shape[1] == key.shape[1]
-    derives = torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value))
-    if drops or (dropout_p == 0 and derives and not one_op):
+    if drops or (dropout_p == 0 and not one_op):
         q, k, v, mask = _lowered(query, key, value, attn_mask)
         if device.type in ("cpu", "ocl") and _suits(q, k, v, mask, is_causal, enable_gqa):
             seed = seed_for(elements, device) if drops else None

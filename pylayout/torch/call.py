@@ -25,6 +25,9 @@ Operand = Value
 Result = Any
 
 FLOATS = ("f32", "f16", "bf16")
+_copy = torch.ops.aten.copy_.default
+# Ops that give their first argument with other values in parts of it.
+_OF_PARTS = ("aten.slice_scatter.default", "aten.select_scatter.default", "aten.index_copy.default")
 BEYOND = 1 << 62  # a place that no dimension has: PyTorch's way to say the end
 
 
@@ -98,6 +101,21 @@ class Call:
         return any(
             len(user.args) < 2 or user.args[1] == place or not isinstance(user.args[1], int) for user in self.node.users
         )
+
+    def is_written_back(self) -> bool:
+        """Whether an input of the graph, of which this op and its kin change parts, takes what comes of it."""
+        source: Any = self.node
+        while str(source.target) in _OF_PARTS:
+            source = source.args[0]
+        last = self.node
+        while source.op == "placeholder":
+            if any(user.target is _copy and user.args[0] is source for user in last.users):
+                return True
+            following = [user for user in last.users if str(user.target) in _OF_PARTS and user.args[0] is last]
+            if len(following) != 1:
+                return False
+            last = following[0]
+        return False
 
     def common_dtype(self) -> str:
         """The dtype that PyTorch computes in for the first two arguments: of comparisons, whose result is bool."""

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "opencl_candidates.h"
+#include "providers/opencl/attention/attention_few.h"
 #include "providers/opencl/attention/attention_mma.h"
 
 namespace pl::testing {
@@ -20,14 +21,16 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
   const Dims &q = inputs[0].shape, &v = inputs[2].shape;
   const int rank = q.size();
   const int64_t rows = q[rank - 2], width = q[rank - 1], keys = v[rank - 2], columns = v[rank - 1];
+  const int64_t group = rank > 2 ? q[rank - 3] / v[rank - 3] : 1;
   const double scale = op.attributes[attr::scale];
+  const double softcap = op.attributes.is_none(attr::softcap) ? 0 : double(op.attributes[attr::softcap]);
   const Array* mask = inputs.size() > 3 && inputs[3].given() ? &inputs[3] : nullptr;
   const Array* sinks = inputs.size() > 5 ? &inputs[5] : nullptr;
   Array y(op.out().shape);
   Dims heads = q;
   heads[rank - 1] = 1;
   for_each_index(heads, [&](const Dims& index, size_t row) {
-    const size_t head = row / size_t(rows);
+    const size_t head = row / size_t(rows), shared = head / size_t(group);  // of q, of k and v
     const auto query = int64_t(row % size_t(rows));
     std::vector<double> scores;
     double largest = -INFINITY, sink = -INFINITY;
@@ -42,8 +45,9 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
       double score = 0;
       for (int64_t e = 0; e < width; ++e)
         score += inputs[0].values[row * size_t(width) + size_t(e)] *
-                 inputs[1].values[(head * size_t(keys) + size_t(key)) * size_t(width) + size_t(e)];
+                 inputs[1].values[(shared * size_t(keys) + size_t(key)) * size_t(width) + size_t(e)];
       score *= scale;
+      if (softcap > 0) score = softcap * std::tanh(score / softcap);
       if (mask) {
         size_t place = 0;
         const int leading = rank - mask->shape.size();
@@ -63,7 +67,7 @@ inline Array attended(const Op& op, const std::vector<Array>& inputs) {
         if (scores[size_t(key)] == -INFINITY) continue;
         const double weight = std::exp(scores[size_t(key)] - largest);
         total += weight;
-        sum += weight * inputs[2].values[(head * size_t(keys) + size_t(key)) * size_t(columns) + size_t(column)];
+        sum += weight * inputs[2].values[(shared * size_t(keys) + size_t(key)) * size_t(columns) + size_t(column)];
       }
       y.values[row * size_t(columns) + size_t(column)] = total == 0 ? 0 : sum / total;
     }
@@ -95,7 +99,7 @@ inline void check(Candidates& candidates, const AttentionCase& c, DType dtype) {
       for (size_t key = 1; key < keys; key += 2) inputs[3].values[keys + key] = -INFINITY;
     }
   }
-  candidates.more = {opencl::list_attention_mma};
+  candidates.more = {opencl::list_attention_mma, opencl::list_attention_few};
   candidates.check("scaled_dot_product_attention", Attributes::parse(c.attributes), dtype, inputs,
                    [&](const Op& op) { return attended(op, inputs); });
 }

@@ -19,6 +19,16 @@ const AttentionCase cases[] = {
     {{2, 33, 24}, {2, 40, 24}, {2, 40, 40}, {2, 33, 40}, "scale=-0.5", true, {2, 33, 1}},
 };
 
+// Few queries, for which keys are read in parts of 128.
+const AttentionCase few_cases[] = {
+    {{2, 3, 1, 64}, {2, 3, 300, 64}, {2, 3, 300, 64}, {2, 1, 1, 300}, ""},
+    {{2, 8, 1, 40}, {2, 2, 257, 40}, {2, 2, 257, 24}, {}, "enable_gqa=true scale=0.7"},
+    {{1, 6, 2, 16}, {1, 2, 129, 16}, {1, 2, 129, 8}, {1, 6, 2, 129}, "enable_gqa=true softcap=2.0", false, {6, 2, 1}},
+    {{3, 7, 24}, {3, 128, 24}, {3, 128, 40}, {3, 7, 128}, "scale=-0.5", true},
+    {{8, 128}, {5, 128}, {5, 256}, {}, "is_causal=true"},
+    {{5, 3, 8}, {5, 400, 8}, {5, 400, 128}, {3, 400}, "", false, {3, 1}},
+};
+
 bool is_ours(const Candidate& candidate) { return candidate.implementation.rfind("attention_mma", 0) == 0; }
 
 // A mask of booleans: the same as one of 0 and -infinity.
@@ -86,6 +96,20 @@ void check_drift(Candidates& candidates) {
                    [&](const Op& op) { return attended(op, inputs); });
 }
 
+// A mask that leaves few of many keys, in some parts none, and to one query nothing at all.
+void check_hidden_parts(Candidates& candidates) {
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const int64_t shown : {0, 1, 130, 700}) {
+      const Dims q{2, 4, 2, 32}, k{2, 2, 700, 32};
+      std::vector<Array> inputs{random_array(q, dtype, 71), random_array(k, dtype, 72), random_array(k, dtype, 73),
+                                random_array({2, 1, 2, 700}, dtype, 74)};
+      for (size_t at = 0; at < inputs[3].values.size(); ++at)
+        if (int64_t(at % 700) >= shown - int64_t(at / 700)) inputs[3].values[at] = -INFINITY;
+      candidates.check("scaled_dot_product_attention", Attributes::parse("enable_gqa=true"), dtype, inputs,
+                       [&](const Op& op) { return attended(op, inputs); });
+    }
+}
+
 TEST("all") {
   Candidates candidates;
   candidates.unoptimised_on_cpus();
@@ -102,6 +126,12 @@ TEST("all") {
   };
   for (const AttentionCase& c : cases)
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) check(candidates, c, dtype);
+  candidates.filter = [](const Candidate& candidate) { return candidate.implementation == "attention_few"; };
+  for (const AttentionCase& c : few_cases)
+    for (DType dtype : {DType::f32, DType::f16}) check(candidates, c, dtype);
+  check(candidates, few_cases[1], DType::bf16);
+  check_hidden_parts(candidates);
+  candidates.filter = is_in_turn;
   check_drift(candidates);
   candidates.math = Math::tf32;
   candidates.filter = is_in_turn;

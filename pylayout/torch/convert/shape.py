@@ -306,12 +306,16 @@ def _spread(call: Call, x: Operand, source: Operand, dim: int, first: int, step:
 
 def _replaced(call: Call, x: Operand, source: Operand, dim: int, first: int, last: int) -> Operand:
     """x with `source` in the place of positions [first, last) along dim."""
+    known = all(isinstance(size, int) for size in (first, *x.shape))
+    if known and first < last and call.is_written_back():  # where x lies, the rest is not touched
+        made: Operand = call.op("tensor_scatter", x, source, call.graph.number(first, "s64"), dim=dim)
+        return made
     parts = [source] if first < last else []
     if first > 0:
         parts.insert(0, call.op("slice", x, [0], [first], [dim]))
     if last < x.shape[dim]:
         parts.append(call.op("slice", x, [last], [x.shape[dim]], [dim]))
-    made: Operand = parts[0] if len(parts) == 1 else call.op("concat", parts, dim)
+    made = parts[0] if len(parts) == 1 else call.op("concat", parts, dim)
     return made
 
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/attention/attention_few.h"
 #include "providers/opencl/attention/attention_mma.h"
 #include "providers/opencl/attention/heads.h"
 #include "providers/opencl/pointwise/pointwise_axes.h"
@@ -48,7 +49,10 @@ std::unique_ptr<Kernel> prepare_attention(OpenclDevice& device, const Op& op, co
 
 void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
   const size_t before = out.candidates.size();
-  if (device.capabilities().gpu) list_attention_mma(op, device, out);
+  if (device.capabilities().gpu) {
+    list_attention_few(op, device, out);
+    list_attention_mma(op, device, out);
+  }
   if (out.candidates.size() > before) return;  // rows took a hundred times as long (H200, bench/gpu.py)
   add_per_layout(op, "attention_rows", out, [&](Candidate& candidate) {
     const Layout layout = candidate.inputs[0].layout;

@@ -1,0 +1,232 @@
+// Attention of few queries and many keys, as in decoding: keys in parts, each by a work-group, and then joined.
+//
+//   s[r, j] = scale * (sum over e of q[r, e] * k[j, e]) + mask[r, j]      in units of ln 2
+//   part p:  largest[r] = max over its j of s[r, j],  total[r] = sum of 2^(s[r, j] - largest[r]),
+//            sums[r, c] = sum of 2^(s[r, j] - largest[r]) * v[j, c]
+//   dst[r, c] = sum over p of sums[r, c] * 2^(largest[r] - m) / sum over p of total[r] * 2^(largest[r] - m)
+//
+// m is the largest of all.  A row r is a query of one of the HEADS heads of q that share a head of k and v: ROWS of
+// them, QUERIES of each head; keys and values are read once for all.  A part that the mask leaves no key of reads
+// neither.  SOFTCAP, SINKS and CAUSAL as in attention_rows.cl.
+// Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), columns
+// side by side; MASK alike with strides of 0 where it is repeated.  `parts`, from `from` on, in floats: for each part,
+// row by row, largest, total and VALUES sums; parts of a head of k follow each other.
+// attention_parts: ITEMS work-items have a key each, then VECTOR columns of v for every SETS-th key.
+// attention_join: a work-item has a column of a row.
+#include "common/rows.clh"
+
+#ifndef ITEMS
+#define ITEMS 128  // keys of a part
+#endif
+#ifndef VECTOR
+#define VECTOR 4  // 8 of 16 bits, 4 of f32: 16 bytes, to which rows are aligned
+#endif
+#ifndef ROWS
+#define ROWS 1  // HEADS * QUERIES, at most 8
+#define QUERIES 1
+#define WIDTH 16   // columns of q and k
+#define VALUES 16  // of v
+#endif
+#ifndef Q_DTYPE  // on its own: f32, plain matrices
+#define Q_DTYPE f32
+#define Q_OFFSET(a, b, c, d, e, f, g, h) (q_arg.offset + (g)*q_arg.stride[0] + (h)*q_arg.stride[1])
+#define K_DTYPE f32
+#define K_OFFSET(a, b, c, d, e, f, g, h) (k_arg.offset + (g)*k_arg.stride[0] + (h)*k_arg.stride[1])
+#define K_DIM(i) ((i) < 6 ? 1 : k_arg.dim[((i) + 2) % 8])
+#define V_DTYPE f32
+#define V_OFFSET(a, b, c, d, e, f, g, h) (v_arg.offset + (g)*v_arg.stride[0] + (h)*v_arg.stride[1])
+#define DST_DTYPE f32
+#define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (g)*dst_arg.stride[0] + (h)*dst_arg.stride[1])
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0  // 1: query i sees keys 0 to i
+#endif
+#ifndef HEADS
+#define HEADS 1
+#endif
+
+#define KEYS K_DIM(6)
+#define LANES (VALUES / VECTOR)
+#define SETS (ITEMS / LANES)
+#define PER_LN2 1.44269504089f
+#if VECTOR == 8
+typedef float8 piece_t;
+#define LOAD_PIECE LOAD_OCT
+#define PRODUCT(a, b) (dot((a).lo, (b).lo) + dot((a).hi, (b).hi))
+#define STORE_PIECE vstore8
+#else
+typedef float4 piece_t;
+#define LOAD_PIECE LOAD_QUAD
+#define PRODUCT(a, b) dot(a, b)
+#define STORE_PIECE vstore4
+#endif
+#define EACH_ROW(r) _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
+// Of a row r, in a tensor of q's heads; head: index 5 of k.
+#define AT_ROW(i, head, r)                     \
+    {                                          \
+        i[5] = (head)*HEADS + (r) / QUERIES;   \
+        i[6] = (r) % QUERIES;                  \
+    }
+
+__attribute__((reqd_work_group_size(ITEMS, 1, 1))) __kernel void
+attention_parts(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
+#ifdef MASK_DTYPE
+                TENSOR_IN(MASK, mask),
+#endif
+                __global float* restrict parts, const ulong from, const float scale, const idx_t count) {
+    __local piece_t queries[ROWS * (WIDTH / VECTOR)];
+    __local float weights[ROWS][ITEMS], scratch[ITEMS * VECTOR];
+    const int item = (int)get_local_id(0);
+    const idx_t part = (idx_t)get_group_id(0) % count, of_keys = (idx_t)get_group_id(0) / count;
+    const idx_t first = part * ITEMS, key = first + item;
+    ROW_DECLARE(i)
+    ROW_INDICES(K, i, of_keys * KEYS)
+    const idx_t head = i[5];
+    __global float* own = parts + from + (ulong)get_group_id(0) * (ROWS * (VALUES + 2));
+    float score[ROWS];
+    int sees = 0;
+    EACH_ROW(r) {
+        score[r] = key < KEYS && !(CAUSAL && key > r % QUERIES) ? 0.0f : -INFINITY;
+#ifdef MASK_DTYPE
+        AT_ROW(i, head, r)
+        i[7] = key < KEYS ? key : 0;
+#if MASK_IS_BOOL
+        if (!LOAD(MASK, mask, ROW_AT(MASK, i))) score[r] = -INFINITY;
+#else
+        if (score[r] != -INFINITY) score[r] += LOAD(MASK, mask, ROW_AT(MASK, i));
+#endif
+#endif
+        sees |= score[r] != -INFINITY;
+    }
+    scratch[item] = sees ? 1.0f : 0.0f;
+    for (int at = item; at < ROWS * (WIDTH / VECTOR); at += ITEMS) {
+        AT_ROW(i, head, at / (WIDTH / VECTOR))
+        i[7] = at % (WIDTH / VECTOR) * VECTOR;
+        queries[at] = LOAD_PIECE(Q, q, ROW_AT(Q, i));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int half_of = ITEMS / 2; half_of > 0; half_of /= 2) {
+        if (item < half_of) scratch[item] += scratch[item + half_of];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (scratch[0] == 0.0f) {
+        if (item < ROWS) {
+            own[item * (VALUES + 2)] = -INFINITY;
+            own[item * (VALUES + 2) + 1] = 0.0f;
+        }
+        return;
+    }
+    if (sees) {
+        float products[ROWS];
+        EACH_ROW(r) products[r] = 0.0f;
+        i[5] = head;
+        i[6] = key;
+        i[7] = 0;
+        const idx_t at = ROW_AT(K, i);
+        for (int e = 0; e < WIDTH / VECTOR; ++e) {
+            const piece_t piece = LOAD_PIECE(K, k, at + e * VECTOR);
+            EACH_ROW(r) products[r] += PRODUCT(queries[r * (WIDTH / VECTOR) + e], piece);
+        }
+        EACH_ROW(r) {
+            float product = products[r] * scale;
+#ifdef SOFTCAP
+            product = SOFTCAP * tanh(product / SOFTCAP);
+#endif
+            if (score[r] != -INFINITY) score[r] = (score[r] + product) * PER_LN2;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);  // all have read scratch[0]
+    EACH_ROW(r) weights[r][item] = score[r];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    // The largest of each row: of NaN none, the sums then show it.
+    float largest[ROWS];
+    for (int half_of = ITEMS / 2; half_of > 0; half_of /= 2) {
+        float other[ROWS];
+        EACH_ROW(r) other[r] = item < half_of ? fmax(weights[r][item], weights[r][item + half_of]) : 0.0f;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < half_of) EACH_ROW(r) weights[r][item] = other[r];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    EACH_ROW(r) largest[r] = weights[r][0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    EACH_ROW(r) weights[r][item] = score[r] == -INFINITY ? 0.0f : exp2(score[r] - largest[r]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    const int lane = item % LANES, set = item / LANES;
+    piece_t sums[ROWS];
+    float total[ROWS];
+    EACH_ROW(r) {
+        sums[r] = (piece_t)(0.0f);
+        total[r] = 0.0f;
+    }
+    i[5] = head;
+    const int have = (int)min((idx_t)ITEMS, KEYS - first);
+    for (int j = set; set < SETS && j < have; j += SETS) {
+        int any = 0;
+        EACH_ROW(r) any |= weights[r][j] != 0.0f;
+        if (!any) continue;  // nobody sees it: it may hold anything
+        i[6] = first + j;
+        i[7] = lane * VECTOR;
+        const piece_t piece = LOAD_PIECE(V, v, ROW_AT(V, i));
+        EACH_ROW(r) {
+            if (weights[r][j] != 0.0f) sums[r] += weights[r][j] * piece;
+            total[r] += weights[r][j];
+        }
+    }
+    EACH_ROW(r) {
+        STORE_PIECE(sums[r], item, scratch);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int c = item; c < VALUES; c += ITEMS) {
+            float sum = 0.0f;
+            for (int s = 0; s < SETS; ++s) sum += scratch[s * VALUES + c];
+            own[r * (VALUES + 2) + 2 + c] = sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane == 0 && set < SETS) scratch[set] = total[r];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item == 0) {
+            float sum = 0.0f;
+            for (int s = 0; s < SETS; ++s) sum += scratch[s];
+            own[r * (VALUES + 2)] = largest[r];
+            own[r * (VALUES + 2) + 1] = sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+
+__kernel void attention_join(TENSOR_IN(K, k),
+#ifdef SINKS_DTYPE
+                             TENSOR_IN(SINKS, sinks),
+#endif
+                             TENSOR_OUT(DST, dst), __global const float* restrict parts, const ulong from,
+                             const idx_t count, const idx_t places) {
+    const idx_t place = (idx_t)get_global_id(0);
+    if (place >= places) return;
+    const int column = (int)(place % VALUES), r = (int)(place / VALUES % ROWS);
+    const idx_t of_keys = place / (VALUES * ROWS);
+    ROW_DECLARE(i)
+    ROW_INDICES(K, i, of_keys * KEYS)
+    const idx_t head = i[5];
+    AT_ROW(i, head, r)
+    __global const float* own = parts + from + ((ulong)of_keys * count * ROWS + r) * (VALUES + 2);
+    const idx_t step = ROWS * (VALUES + 2);
+    float largest = -INFINITY;
+    for (idx_t p = 0; p < count; ++p) largest = fmax(largest, own[p * step]);
+#ifdef SINKS_DTYPE
+    const float sink = LOAD(SINKS, sinks, ROW_AT(SINKS, i)) * PER_LN2;
+    largest = fmax(largest, sink);
+#endif
+    const float base = largest == -INFINITY ? 0.0f : largest;
+    float sum = 0.0f, total = 0.0f;
+    for (idx_t p = 0; p < count; ++p) {
+        if (own[p * step + 1] == 0.0f) continue;
+        const float factor = exp2(own[p * step] - base);
+        total += own[p * step + 1] * factor;
+        sum += own[p * step + 2 + column] * factor;
+    }
+#ifdef SINKS_DTYPE
+    total += exp2(sink - base);
+#endif
+    i[7] = column;
+    STORE(DST, dst, ROW_AT(DST, i), total == 0.0f ? 0.0f : sum / total);
+}
