@@ -99,6 +99,19 @@ TEST("recognise_norm") {
                 return b.add("mul", {b.add("add", {y, b.constant({6})}), b.constant({1, 6})});
               }),
               "layer_norm+bias mul");
+  // Half precision: as PyTorch spells it, with statistics of f32; with a weight of f32 it stays.
+  const auto halves = [](bool wide_weight) {
+    return graph_of([&](GraphMaker& b) {
+      const ValueId given = b.input({5, 6}, DType::f16), x = b.add("cast", {given}, "dtype=f32");
+      const ValueId mean = b.add("mean", {b.add("square", {x})}, "dim=1 keepdim=true");
+      ValueId y = b.add("mul", {x, b.add("rsqrt", {b.add("add", {mean, b.number(1e-3)})})});
+      if (wide_weight) y = b.add("mul", {y, b.constant({6})});
+      y = b.add("cast", {y}, "dtype=f16");
+      return wide_weight ? y : b.add("mul", {b.constant({6}, -1, 1, DType::f16), y});
+    });
+  };
+  expect_pass(pass, halves(false), "rms_norm", 2e-3);
+  expect_pass(pass, halves(true), "cast rms_norm cast", 2e-3);
 }
 
 // Windows of a Swin transformer: n images of w windows, h heads, l rows each; a bias by head and a mask by window.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/named_ops.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/patterns.h"
 
@@ -177,9 +178,36 @@ void take_constant(Rewriter& rewriter, Context&, size_t index) {
   }
 }
 
+// What a value of f32 was cast from, of that dtype; kNoValue if it was not.
+ValueId narrow_source(Rewriter& rewriter, ValueId id, DType dtype) {
+  const Node* cast = id == kNoValue ? nullptr : made_by(rewriter, id, is_cast);
+  const ValueId source = cast ? rewriter.input(*cast, 0) : kNoValue;
+  return source != kNoValue && rewriter.desc(source).dtype == dtype ? source : kNoValue;
+}
+
+// A norm of f32 between casts from a narrow dtype and back: the op's sums are of f32 in any case.
+void without_casts(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  if (!is_cast(node)) return;
+  const DType dtype = rewriter.desc(node.outputs[0]).dtype;
+  const int before = sole_maker(rewriter, rewriter.input(node, 0), normalises_rows);
+  if (before < 0 || !is_floating(dtype) || dtype == DType::f32) return;
+  const Node& norm = rewriter.node(size_t(before));
+  std::vector<ValueId> inputs = rewriter.inputs(norm);
+  for (ValueId& input : inputs) {
+    if (input == kNoValue) continue;
+    input = narrow_source(rewriter, input, dtype);
+    if (input == kNoValue) return;
+  }
+  const Attributes attributes = norm.attributes;
+  const std::string name = norm.name, schema = norm.schema->name;
+  rewriter.rewrite(index, schema, attributes, inputs, name);
+}
+
 int run_recognise_norm(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     recognise_norm_at(rewriter, index);
+    without_casts(rewriter, index);
     take_constant(rewriter, context, index);
   });
 }
@@ -187,11 +215,13 @@ int run_recognise_norm(Graph& graph, Context& context) {
 }  // namespace
 
 Pass recognise_norm() {
-  return {"recognise_norm",
-          "Recognises (x - mean) / sqrt(mean((x - mean)^2) + eps) over the last dimensions, with a weight and a bias, "
-          "as layer_norm, x / sqrt(mean(x^2) + eps), with a weight, as rms_norm, x / max(sqrt(sum(x^2)), eps) as "
-          "l2_normalize.  A result changes by roundings of its dtype.",
-          run_recognise_norm};
+  return {
+      "recognise_norm",
+      "Recognises (x - mean) / sqrt(mean((x - mean)^2) + eps) over the last dimensions, with a weight and a bias, "
+      "as layer_norm, x / sqrt(mean(x^2) + eps), with a weight, as rms_norm, x / max(sqrt(sum(x^2)), eps) as "
+      "l2_normalize.  One of f32 between casts from a narrower dtype and back is one of that dtype.  A result changes "
+      "by roundings of its dtype.",
+      run_recognise_norm};
 }
 
 }  // namespace pl::passes
