@@ -55,6 +55,10 @@ TEST("all") {
   check_matmul(candidates, {2, 1, 6, 8}, {2, 20, 8, 6}, "", 0, f32);
   check_linear(candidates, {13}, 5, "", true, false, f32);
   check_linear(candidates, {1, 64}, 1000, "", true, false, f32);
+  for (const DType dtype : {DType::f32, DType::f16}) {  // of one row and two: tiles and lanes of their own
+    check_linear(candidates, {1, 2052}, 35, "", true, false, dtype);
+    check_linear(candidates, {2, 1032}, 17, "", false, false, dtype);
+  }
   check_linear(candidates, {2, 18, 4, 10}, 20, "activation=clip activation_alpha=-1 activation_beta=1", true, true,
                f32);
   check_linear(candidates, {3, 40, 12}, 6, "", false, true, f32);

@@ -1,4 +1,7 @@
 // conv on matrix units: an implicit matrix product over channels-last tensors (kernels/conv/conv_fwd_mma.cl).
+#include <algorithm>
+#include <cmath>
+
 #include "providers/opencl/conv/conv_common.h"
 #include "providers/opencl/matrix_units/mma.h"
 
@@ -134,6 +137,17 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (from && to) add(padded, padded);
 }
 
+// Of few rows each weight is read once, from memory and not from a cache, and each step waits for its own: as long as
+// products of one row took on an H200.
+double waiting_ms(const MmaPlan& plan, const MmaProblem& problem, const OpenclDevice& device) {
+  constexpr int64_t kFewRows = 16;
+  constexpr double kStep = 0.4e-3, kFirst = 2.5e-3;
+  if (problem.rows > kFewRows) return 0;
+  const double groups = double(problem.tiles(plan.tile) * plan.parts);
+  const double rounds = std::ceil(groups / (2 * std::max(1.0, double(device.capabilities().compute_units))));
+  return kFirst + kStep * rounds * double(plan.steps_per_part);
+}
+
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
   if (operand_count(op) > 1)
     return out.refuse("opencl", concat(op.schema->name, ": matrix units: post_ops is ", to_text(post_ops_of(op)),
@@ -144,6 +158,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
     candidate.implementation = plan.name("conv_fwd_mma");
     candidate.efficiency = plan.efficiency;
     candidate.busy_ms = plan.whole_ms / plan.efficiency;
+    if (candidate.busy_ms > 0) candidate.busy_ms = std::max(candidate.busy_ms, waiting_ms(plan, problem, device));
     candidate.tuning = plan.tuning;
     candidate.workspace_bytes = plan.parts_bytes(problem);
     if (plan.right_rounded && !t.made) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};

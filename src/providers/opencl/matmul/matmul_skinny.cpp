@@ -9,19 +9,26 @@ constexpr int64_t kMostRows = 64;
 constexpr int64_t kWorkItems = 128;  // of a group
 
 struct SkinnyTile {
-  int rows, columns;
+  int64_t rows, columns;
 };
-// The smaller one for what has few results, the larger reads each factor less often.
-constexpr SkinnyTile kSkinnyTiles[] = {{4, 2}, {8, 4}};
+// The smaller ones for what has few results, the larger read each factor less often.
+constexpr SkinnyTile kSkinnyTiles[] = {{1, 2}, {1, 1}, {2, 2}, {2, 1}, {4, 2}, {8, 4}};
+
+// Of so many rows: half of it would be empty, or another one reads factors less often.
+bool suits(const SkinnyTile& tile, int64_t rows) {
+  if (tile.rows < 4) return tile.rows == rows;
+  return tile.rows == 4 ? rows > 2 : rows > 4;
+}
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 std::unique_ptr<Kernel> prepare_matmul_skinny(OpenclDevice& device, const Op& op, const ConvTensors& t,
-                                              const SkinnyTile& tile, int64_t lanes) {
+                                              const SkinnyTile& tile, int64_t vector, int64_t lanes) {
   KernelSource source("matmul/matmul_skinny.cl");
   t.define(source, op);
   const int64_t tiles = kWorkItems / lanes, rows = t.pixels(), columns = t.out_channels();
-  source.define("TILE_M", tile.rows).define("TILE_N", tile.columns).define("LANES", lanes).define("TILES", tiles);
+  source.define("TILE_M", tile.rows).define("TILE_N", tile.columns).define("VECTOR", vector);
+  source.define("LANES", lanes).define("TILES", tiles);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "matmul_skinny").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
@@ -34,18 +41,24 @@ std::unique_ptr<Kernel> prepare_matmul_skinny(OpenclDevice& device, const Op& op
 }  // namespace
 
 void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
-  const int64_t quads = t.channels() / 4;
-  if (t.pixels() > kMostRows || t.channels() % 4 || quads == 0 || !has_quads(t.src.dtype)) return;
+  const int64_t terms = t.channels(), vector = size_of(t.src.dtype) == 2 && terms % 8 == 0 ? 8 : 4;
+  const int64_t pieces = terms / vector;
+  if (t.pixels() > kMostRows || terms % 4 || pieces == 0 || !has_quads(t.src.dtype)) return;
   if (device.capabilities().max_work_group < size_t(kWorkItems)) return;
-  // A few quads for each: fewer and their sums take longer than they do, more and too few loads are on their way.
-  int64_t lanes = 8;
-  while (lanes < 64 && quads > 4 * lanes) lanes *= 2;
+  const int64_t wanted = 256 * int64_t(device.capabilities().compute_units);  // work-items
   for (const SkinnyTile& tile : kSkinnyTiles) {
-    if (tile.rows > 4 && t.pixels() <= 4) continue;
+    if (!suits(tile, t.pixels())) continue;
+    // A few pieces for each: fewer and their sums take longer than they do, more and too few loads are on their way.
+    const int64_t tiles = divided_up(t.out_channels(), tile.columns) * divided_up(t.pixels(), tile.rows);
+    int64_t lanes = 8;
+    while (lanes < 64 && pieces > 4 * lanes) lanes *= 2;
+    while (lanes < kWorkItems && pieces > 2 * lanes && tiles * lanes < wanted) lanes *= 2;
     Candidate candidate = base;
     candidate.implementation = concat("matmul_skinny[", tile.rows, "x", tile.columns, ",lanes=", lanes, "]");
-    candidate.efficiency = device.capabilities().cpu ? 0.05 : 0.5;
-    candidate.prepare = [&device, op, t, tile, lanes] { return prepare_matmul_skinny(device, op, t, tile, lanes); };
+    candidate.efficiency = device.capabilities().cpu ? 0.05 : tile.rows < 4 ? 0.75 : 0.5;
+    candidate.prepare = [&device, op, t, tile, vector, lanes] {
+      return prepare_matmul_skinny(device, op, t, tile, vector, lanes);
+    };
     out.add(std::move(candidate));
   }
 }
