@@ -289,3 +289,20 @@ def test_named_axes_of_products_that_some_sizes_have_apart() -> None:
             given = draw(n, LENGTH, CHANNELS)
             wide = projected(given, weights, None)
             np.testing.assert_allclose(plan.run(given)[0], wide[..., :24] * wide[..., 24:], rtol=1e-4, atol=1e-5)
+
+
+def test_a_cache_takes_a_part_of_a_joined_product(device: str) -> None:
+    g = pl.Graph()
+    x, at = g.input("x", (1, 1, TERMS)), g.input("at", (), "s64")
+    caches = [g.input(name, (1, 5, 16, WIDTH)) for name in ("keys", "values")]
+    weights = [draw(5 * WIDTH, TERMS), draw(5 * WIDTH, TERMS) + 1]
+    for cache, weight in zip(caches, weights, strict=True):
+        g.output(g.op("tensor_scatter", cache, heads(g, g.op("linear", x, g.constant(weight)), 5), at, dim=2))
+    plan = pl.compile(g, device=device)
+    assert ops_of(plan, "linear") == 1, plan.explain()
+    rows, kept = draw(1, 1, TERMS), [draw(1, 5, 16, WIDTH), draw(1, 5, 16, WIDTH) - 1]
+    made = plan.run(rows, np.int64(7), *kept)
+    for result, before, weight in zip(made, kept, weights, strict=True):
+        expected = before.copy()
+        expected[:, :, 7] = projected(rows, weight, None).reshape(1, 5, WIDTH)
+        np.testing.assert_allclose(result, expected, rtol=2e-4, atol=2e-4)

@@ -196,10 +196,17 @@ def export(model: torch.nn.Module | ExportedProgram, example: Any, dynamic: Any 
         def any_size(value: Any) -> Any:
             return {dim: Dim.AUTO for dim in range(value.ndim)} if isinstance(value, torch.Tensor) else None
 
-        shapes = tree_map(any_size, keywords or arguments)
+        shapes = _by_parameter(model, tree_map(any_size, keywords or arguments))
     with torch.no_grad():
         program = torch.export.export(model, arguments, keywords, dynamic_shapes=shapes)
         return Exported(_decomposed(program), _names(model, arguments, keywords, shapes))
+
+
+def _by_parameter(model: torch.nn.Module, given: Any) -> Any:
+    """What belongs to each argument by its place, those joined that `*args` of forward takes; keywords as they are."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    first = next((place for place, each in enumerate(parameters) if each.kind is each.VAR_POSITIONAL), len(given))
+    return given if isinstance(given, dict) or first >= len(given) else (*given[:first], given[first:])
 
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:

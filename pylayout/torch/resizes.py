@@ -111,6 +111,8 @@ def _traced(
     ):
         return _of_pytorch(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     sizes = _sizes(input, size, scales)
+    if "cubic" in mode and any(isinstance(each, torch.SymInt) for each in (*input.shape[2:], *sizes)):
+        return _of_pytorch(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     given = [] if scales is None or recompute_scale_factor else [float(scale) for scale in scales]
     return torch.ops.pylayout.resize(input, sizes, name, bool(align_corners), given)
 

@@ -86,9 +86,10 @@ def test_resizing_images_of_any_size(mode, options):
         close(x.grad, y.grad, 1e-4)
 
 
-def test_resizing_to_the_size_of_another_image_is_one_plan_for_any():
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_resizing_to_the_size_of_another_image_is_one_plan_for_any(mode):
     def function(x, y):
-        return nn.functional.interpolate(x, size=y.shape[-2:], mode="bilinear", align_corners=False) + y
+        return nn.functional.interpolate(x, size=y.shape[-2:], mode=mode, align_corners=False) + y
 
     fast = torch.compile(function, backend="pylayout", dynamic=True)
     for h, w in ((8, 10), (9, 13)):

@@ -53,6 +53,17 @@ def test_other_sizes():
     close(plan.run(x.numpy())[0], model(x))
 
 
+class Sum(nn.Module):
+    def forward(self, x, *others):
+        return x + sum(others)
+
+
+def test_any_sizes_of_arguments_without_names():
+    plan = pl.compile(Sum(), (torch.randn(2, 3), torch.randn(2, 3), torch.randn(2, 3)), dynamic=True, device="cpu")
+    given = [torch.randn(5, 4) for _ in range(3)]
+    close(plan.run(*(each.numpy() for each in given))[0], sum(given))
+
+
 class Words(nn.Module):
     def __init__(self):
         super().__init__()

@@ -72,6 +72,7 @@ void list_tensor_scatter(const Op& op, OpenclDevice& device, CandidateList& out)
   Candidate candidate = make_candidate(op, "tensor_scatter_direct");
   for (auto* list : {&candidate.inputs, &candidate.outputs})
     for (TensorDesc& desc : *list) desc = desc.with_layout(Layout::plain(desc.rank()));
+  if (!op.in(1).is_dense()) candidate.inputs[1] = op.in(1);  // read by its strides: a part of a joined product
   candidate.in_place = 1;
   candidate.efficiency = 0.3;
   candidate.prepare = [&device, op, candidate]() -> std::unique_ptr<Kernel> {

@@ -109,8 +109,8 @@ class OpenclProvider : public Provider {
 
   // Parts of tensors of these devices; of those of `cpu`, others' kernels write parts.
   bool takes_strided_views(const Op& op) const override {
-    for (const char* kind :
-         {"attention", "attention_backward", "binary", "pointwise", "reorder", "rotary_embedding", "unary"})
+    for (const char* kind : {"attention", "attention_backward", "binary", "pointwise", "reorder", "rotary_embedding",
+                             "tensor_scatter", "unary"})
       if (op.schema->kind == kind) return true;
     return false;
   }
