@@ -11,7 +11,7 @@
 // Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), columns
 // side by side; MASK alike with strides of 0 where it is repeated.  `parts`, from `from` on, in floats: for each part,
 // row by row, largest, total and VALUES sums; parts of a head of k follow each other.
-// attention_parts: ITEMS work-items have a key each, then VECTOR columns of v for every SETS-th key.
+// attention_few: ITEMS work-items have a key each, then VECTOR columns of v for every SETS-th key.
 // attention_join: a work-item has a column of a row.
 #include "common/rows.clh"
 
@@ -33,6 +33,7 @@
 #define K_DTYPE f32
 #define K_OFFSET(a, b, c, d, e, f, g, h) (k_arg.offset + (g)*k_arg.stride[0] + (h)*k_arg.stride[1])
 #define K_DIM(i) ((i) < 6 ? 1 : k_arg.dim[((i) + 2) % 8])
+#define K_PADDED(i) K_DIM(i)
 #define V_DTYPE f32
 #define V_OFFSET(a, b, c, d, e, f, g, h) (v_arg.offset + (g)*v_arg.stride[0] + (h)*v_arg.stride[1])
 #define DST_DTYPE f32
@@ -49,15 +50,16 @@
 #define LANES (VALUES / VECTOR)
 #define SETS (ITEMS / LANES)
 #define PER_LN2 1.44269504089f
+#define QUAD_PRODUCT(a, b) fma((a).s3, (b).s3, fma((a).s2, (b).s2, fma((a).s1, (b).s1, (a).s0 * (b).s0)))
 #if VECTOR == 8
 typedef float8 piece_t;
 #define LOAD_PIECE LOAD_OCT
-#define PRODUCT(a, b) (dot((a).lo, (b).lo) + dot((a).hi, (b).hi))
+#define PRODUCT(a, b) (QUAD_PRODUCT((a).lo, (b).lo) + QUAD_PRODUCT((a).hi, (b).hi))
 #define STORE_PIECE vstore8
 #else
 typedef float4 piece_t;
 #define LOAD_PIECE LOAD_QUAD
-#define PRODUCT(a, b) dot(a, b)
+#define PRODUCT QUAD_PRODUCT
 #define STORE_PIECE vstore4
 #endif
 #define EACH_ROW(r) _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
@@ -68,12 +70,12 @@ typedef float4 piece_t;
         i[6] = (r) % QUERIES;                  \
     }
 
-__attribute__((reqd_work_group_size(ITEMS, 1, 1))) __kernel void
-attention_parts(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #ifdef MASK_DTYPE
-                TENSOR_IN(MASK, mask),
+                   TENSOR_IN(MASK, mask),
 #endif
-                __global float* restrict parts, const ulong from, const float scale, const idx_t count) {
+                   __global float* restrict parts, const ulong from, const float scale, const idx_t count) {
     __local piece_t queries[ROWS * (WIDTH / VECTOR)];
     __local float weights[ROWS][ITEMS], scratch[ITEMS * VECTOR];
     const int item = (int)get_local_id(0);

@@ -9,7 +9,7 @@
 // One work-item copies one element of src; neighbours read neighbours in memory.
 //
 // With PAIR it does the same to further tensors that lie alike, src_b, at_b and dst_b, by work-items of 1 in the second
-// dimension.
+// dimension; src_b begins src_more elements further on.
 #include "common/tensor.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain, one dimension
@@ -33,10 +33,12 @@
 #if PAIR
 #define FURTHER                                                                                                    \
     , __global const STORAGE_T(SRC) * restrict src_b, __global const STORAGE_T(AT) * restrict at_b,                \
-        __global STORAGE_T(DST) * restrict dst_b
+        __global STORAGE_T(DST) * restrict dst_b, const long src_more
+#define SRC_MORE (get_global_id(1) ? src_more : 0)
 #define TAKEN(name) (get_global_id(1) ? name##_b : name)
 #else
 #define FURTHER
+#define SRC_MORE 0
 #define TAKEN(name) name
 #endif
 
@@ -52,5 +54,5 @@ __kernel void tensor_scatter_direct(TENSOR_IN(SRC, src), TENSOR_IN(AT, at), TENS
 #endif
     if (wanted < 0 || wanted >= DST_SIZE) return;
     const idx_t place = (idx_t)wanted;
-    STORE(DST, TAKEN(dst), DST_TAKEN, LOAD(SRC, TAKEN(src), SRC_AT(i)));
+    STORE(DST, TAKEN(dst), DST_TAKEN, LOAD(SRC, TAKEN(src), SRC_AT(i) + SRC_MORE));
 }

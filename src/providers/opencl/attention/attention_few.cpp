@@ -8,7 +8,7 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kItems = 128, kMostRows = 8, kMostColumns = 256;
+constexpr int64_t kItems = 128, kMostRows = 8, kMostOfRow = 256;
 
 struct FewQueries {
   int64_t queries, keys, width, values, group, of_keys;  // of_keys: heads of k, of all of the batch
@@ -49,7 +49,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   source.define("ROWS", few.rows()).define("QUERIES", few.queries).define("VECTOR", vector).define("ITEMS", kItems);
   source.define("WIDTH", few.width).define("VALUES", few.values);
   auto kernel = std::make_unique<KernelList>(device);
-  Launch& parts = kernel->add(source, "attention_parts").input(0, "Q").input(1, "K").input(2, "V");
+  Launch& parts = kernel->add(source, "attention_few").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) parts.input(3, "MASK");
   parts.workspace().scalar(cl_ulong(0)).scalar(cl_float(op.attributes[attr::scale])).index(few.parts());
   parts.global({size_t(few.of_keys * few.parts() * kItems)}).local({size_t(kItems)});
@@ -67,7 +67,7 @@ void list_attention_few(const Op& op, OpenclDevice& device, CandidateList& out) 
   if (op.in(0).rank() < 2 || op.has(4) || op.has_empty_tensor()) return;
   const FewQueries few(op);
   const int64_t vector = 16 / int64_t(size_of(op.in(0).dtype));
-  const bool fits = few.rows() <= kMostRows && few.width <= kMostColumns && few.values <= kMostColumns &&
+  const bool fits = few.rows() <= kMostRows && few.width <= kMostOfRow && few.values <= kMostOfRow &&
                     few.width % vector == 0 && few.values % vector == 0;
   if (!fits || size_t(kItems) > device.capabilities().max_work_group) return;
   for (const Layout& layout : heads_layouts(op)) {

@@ -15,7 +15,7 @@ struct SkinnyTile {
 constexpr SkinnyTile kSkinnyTiles[] = {{1, 2}, {1, 1}, {2, 2}, {2, 1}, {4, 2}, {8, 4}};
 
 // Of so many rows: half of it would be empty, or another one reads factors less often.
-bool suits(const SkinnyTile& tile, int64_t rows) {
+bool has_rows_for(const SkinnyTile& tile, int64_t rows) {
   if (tile.rows < 4) return tile.rows == rows;
   return tile.rows == 4 ? rows > 2 : rows > 4;
 }
@@ -47,7 +47,7 @@ void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const
   if (device.capabilities().max_work_group < size_t(kWorkItems)) return;
   const int64_t wanted = 256 * int64_t(device.capabilities().compute_units);  // work-items
   for (const SkinnyTile& tile : kSkinnyTiles) {
-    if (!suits(tile, t.pixels())) continue;
+    if (!has_rows_for(tile, t.pixels())) continue;
     // A few pieces for each: fewer and their sums take longer than they do, more and too few loads are on their way.
     const int64_t tiles = divided_up(t.out_channels(), tile.columns) * divided_up(t.pixels(), tile.rows);
     int64_t lanes = 8;
