@@ -219,14 +219,29 @@ void Evaluator<T>::run_loop(const JoinedLoop& loop, const T* x, int64_t step, T*
 }
 
 template <class T>
-void Evaluator<T>::run(const T* const* inputs, const int64_t* steps, int64_t n, T* scratch) const {
+int Evaluator<T>::last_result() const {
+  if (instructions_.empty()) return -1;
+  const int node = instructions_.back().value;
+  if (std::count(results_.begin(), results_.end(), node) != 1) return -1;
+  return int(std::find(results_.begin(), results_.end(), node) - results_.begin());
+}
+
+template <class T>
+bool Evaluator<T>::last_reads_once() const {
+  const Function function = instructions_.back().function;
+  return instructions_.back().binary && function >= Function::add && function <= Function::minimum;
+}
+
+template <class T>
+void Evaluator<T>::run(const T* const* inputs, const int64_t* steps, int64_t n, T* scratch, T* last) const {
   T* spare = scratch + int64_t(buffers_) * kChunk;
   for (const Instruction<T>& instruction : instructions_) {
     const T* values[3] = {};
     int64_t value_steps[3] = {};
     for (int k = 0; k < 3 && instruction.arguments[k] >= 0; ++k)
       values[k] = value(instruction.arguments[k], inputs, steps, scratch, value_steps[k]);
-    T* target = scratch + int64_t(slots_[size_t(instruction.value)]) * kChunk;
+    const bool ends = last && &instruction == &instructions_.back();
+    T* target = ends ? last : scratch + int64_t(slots_[size_t(instruction.value)]) * kChunk;
     if (instruction.loop) {
       run_loop(*instruction.loop, values[0], value_steps[0], target, n, spare);
       continue;

@@ -37,8 +37,13 @@ class Evaluator {
   int buffers() const { return buffers_; }
   int64_t scratch() const { return (buffers_ + 3) * kChunk; }  // values that run() needs
 
-  // `inputs[k]` holds n values, or with step 0 one.  `scratch` holds scratch() values.
-  void run(const T* const* inputs, const int64_t* steps, int64_t n, T* scratch) const;
+  // `inputs[k]` holds n values, or with step 0 one.  `scratch` holds scratch() values.  `last`: where the values of the
+  // last output to be computed go (last_result()), in place of scratch; result() does not give them then.
+  void run(const T* const* inputs, const int64_t* steps, int64_t n, T* scratch, T* last = nullptr) const;
+  // The output whose values are those of the last instruction, and no other one's; -1: there is none.
+  int last_result() const;
+  // Whether these may be written over an input: each is read at once.
+  bool last_reads_once() const;
   // The values of output k after run, with their step.
   const T* result(size_t k, const T* const* inputs, const int64_t* steps, const T* scratch, int64_t& step) const {
     return value(results_[k], inputs, steps, scratch, step);

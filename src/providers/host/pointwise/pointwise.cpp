@@ -34,7 +34,7 @@ class BlockReader {
 
   // Operand first_operand + k of the nest is input k; `at` is the distance from the start of the run.
   void run(const Nest& nest, int first_operand, const int64_t* offsets, int64_t at, int64_t n, const void* const* data,
-           const std::vector<LoadRun<T>>& loads, const std::vector<bool>& direct) {
+           const std::vector<LoadRun<T>>& loads, const std::vector<bool>& direct, T* last = nullptr) {
     for (size_t k = 0; k < pointers_.size(); ++k) {
       const int64_t step = nest.run().stride[first_operand + int(k)];
       const int64_t from = offsets[first_operand + int(k)] + at * step;
@@ -47,7 +47,7 @@ class BlockReader {
       loads[k](data[k], from, step, step ? n : 1, block);
       pointers_[k] = block;
     }
-    evaluator_.run(pointers_.data(), steps_.data(), n, scratch_.get());
+    evaluator_.run(pointers_.data(), steps_.data(), n, scratch_.get(), last);
   }
   const T* result(size_t k, int64_t& step) const {
     return evaluator_.result(k, pointers_.data(), steps_.data(), scratch_.get(), step);
@@ -81,9 +81,20 @@ template <class T>
 struct ElementwiseBody {
   Common<T> common;
   std::vector<Nest> nests;  // over the outputs, which lie alike, and the inputs
+  bool is_plain;            // the outputs are of what is computed in
+
+  // The output whose values are computed where they belong; -1: they are stored from elsewhere.
+  int straight(const KernelArguments& arguments, const std::vector<const void*>& data) const {
+    const int k = is_plain ? common.evaluator.last_result() : -1;
+    if (k < 0) return -1;
+    const void* target = output(arguments, k);
+    const bool over = std::find(data.begin(), data.end(), target) != data.end();
+    return over && !common.evaluator.last_reads_once() ? -1 : k;
+  }
 
   void operator()(const KernelArguments& arguments) const {
     const auto data = common.data(arguments);
+    const int straight = this->straight(arguments, data);
     for (const Nest& nest : nests) {
       // Pieces of several short runs share one set of buffers.
       const double work = common.nanoseconds * double(nest.run().size);
@@ -91,8 +102,11 @@ struct ElementwiseBody {
       const auto body = [&](BlockReader<T>& reader, const int64_t* offsets, int64_t n) {
         for (int64_t at = 0; at < n; at += kChunk) {
           const int64_t count = std::min(kChunk, n - at), step = nest.run().stride[0];
-          reader.run(nest, 1, offsets, at, count, data.data(), common.loads, common.direct);
+          T* last =
+              straight >= 0 && step == 1 ? static_cast<T*>(output(arguments, straight)) + offsets[0] + at : nullptr;
+          reader.run(nest, 1, offsets, at, count, data.data(), common.loads, common.direct, last);
           for (int k = 0; k < common.outputs; ++k) {
+            if (last && k == straight) continue;
             int64_t value_step;
             const T* values = reader.result(size_t(k), value_step);
             T filled[kChunk];
@@ -352,33 +366,35 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
     const TensorDesc& y = outputs[0];
     operands.push_back({y.rank() == space.size() ? y : insert_dims(y, reduced), {}});
     for (const TensorDesc& tensor : inputs) operands.push_back({with_rank(tensor, space.size()), {}});
-    add_candidate(out, program.reduces() ? "pointwise_reduce" : "pointwise",
-                  program.reduces() ? Quality::fair : Quality::fast, inputs, outputs, [=] {
-                    int64_t count = 1;
-                    for (int d = 0; d < space.size(); ++d) count *= reduced[size_t(d)] ? space[d] : 1;
-                    const auto common = [&](const TensorDesc& result) {
-                      std::vector<LoadRun<T>> loads;
-                      std::vector<bool> direct;
-                      for (const TensorDesc& tensor : inputs) {
-                        loads.push_back(loader(tensor.dtype));
-                        direct.push_back(tensor.dtype == (std::is_same_v<T, float> ? DType::f32 : DType::s64));
-                      }
-                      return Common<T>{Evaluator<T>(program.elements, scalars, count),
-                                       loads,
-                                       direct,
-                                       storer(result.dtype),
-                                       program.outputs,
-                                       0.3 * double(program.elements.nodes.size()),
-                                       PaddingZeroer(result)};
-                    };
-                    using Body = std::function<void(const KernelArguments&)>;
-                    if (!program.reduces())
-                      return Body(ElementwiseBody<T>{common(outputs[0]), with_long_runs(make_nests(space, operands))});
-                    std::vector<ReductionRuns<T>> reductions;
-                    for (Reduction reduction : program.reductions) reductions.push_back(runs_of<T>(reduction));
-                    return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count),
-                                                reductions, SplitWalk(space, reduced, operands)});
-                  });
+    add_candidate(
+        out, program.reduces() ? "pointwise_reduce" : "pointwise", program.reduces() ? Quality::fair : Quality::fast,
+        inputs, outputs, [=] {
+          int64_t count = 1;
+          for (int d = 0; d < space.size(); ++d) count *= reduced[size_t(d)] ? space[d] : 1;
+          const auto common = [&](const TensorDesc& result) {
+            std::vector<LoadRun<T>> loads;
+            std::vector<bool> direct;
+            for (const TensorDesc& tensor : inputs) {
+              loads.push_back(loader(tensor.dtype));
+              direct.push_back(tensor.dtype == (std::is_same_v<T, float> ? DType::f32 : DType::s64));
+            }
+            return Common<T>{Evaluator<T>(program.elements, scalars, count),
+                             loads,
+                             direct,
+                             storer(result.dtype),
+                             program.outputs,
+                             0.3 * double(program.elements.nodes.size()),
+                             PaddingZeroer(result)};
+          };
+          using Body = std::function<void(const KernelArguments&)>;
+          if (!program.reduces())
+            return Body(ElementwiseBody<T>{common(outputs[0]), with_long_runs(make_nests(space, operands)),
+                                           outputs[0].dtype == (std::is_same_v<T, float> ? DType::f32 : DType::s64)});
+          std::vector<ReductionRuns<T>> reductions;
+          for (Reduction reduction : program.reductions) reductions.push_back(runs_of<T>(reduction));
+          return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count), reductions,
+                                      SplitWalk(space, reduced, operands)});
+        });
     if (!program.reduces()) out.candidates.back().in_place = overwritable(program);
     if (is_table(op, program)) {
       add_candidate(out, "table", Quality::fast, inputs, outputs, [=] {
