@@ -67,15 +67,13 @@ std::unique_ptr<Kernel> prepare_normalise(OpenclDevice& device, const Op& op, co
 }
 
 // Splits dimension 1 of (n, c, positions...) into groups, which name rows, and their channels.  False where blocks of
-// channels and groups do not divide each other, or images lie within channels: a row's number says its group.
+// channels and groups do not divide each other, or images are not outermost: a row's number says its group.
 bool split_channels(std::vector<MemoryAxis>& axes, int64_t block, int64_t channels_of_group) {
   if (block > 1 && channels_of_group % block && block % channels_of_group) return false;
   std::vector<MemoryAxis> split;
   bool outermost = true;
-  bool channels = false;
   for (const MemoryAxis& axis : axes) {
-    channels |= axis.dim == 1 && axis.size > 1;
-    if (axis.dim == 0 && axis.size > 1 && channels) return false;
+    if (axis.dim == 0 && axis.size > 1 && &axis != axes.data()) return false;
     if (axis.dim != 1) {
       split.push_back({axis.dim, axis.size, axis.dim == 0 ? AxisKind::kept : AxisKind::row});
       continue;
@@ -207,7 +205,6 @@ void list_normalise_groups(const Op& op, OpenclDevice& device, CandidateList& ou
       std::vector<MemoryAxis> axes;
       if (per_channel) {
         axes = memory_axes(x);
-        if (x.shape[0] > 1 && axes[0].dim != 0) return false;  // rows are numbered image by image
         if (!split_channels(axes, x.layout.block_of(1), of_group)) return false;
       } else {
         if (has_weights && !in_order_of_indices(x, all.last)) return false;
