@@ -5,7 +5,7 @@
 //            sums[r, c] = sum of 2^(s[r, j] - largest[r]) * v[j, c]
 //   dst[r, c] = sum over p of sums[r, c] * 2^(largest[r] - m) / sum over p of total[r] * 2^(largest[r] - m)
 //
-// m is the largest of all.  A row r is a query of one of the HEADS heads of q that share a head of k and v: ROWS of
+// m is the largest of all.  A row r is a query of one of the GROUP heads of q that share a head of k and v: ROWS of
 // them, QUERIES of each head; keys and values are read once for all.  A part that the mask leaves no key of reads
 // neither.  SOFTCAP, SINKS and CAUSAL as in attention_rows.cl.
 // Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), columns
@@ -14,6 +14,7 @@
 // attention_few: ITEMS work-items have a key each, then VECTOR columns of v for every SETS-th key.
 // attention_join: a work-item has a column of a row.
 #include "common/rows.clh"
+#include "attention/plain_rows.clh"
 
 #ifndef ITEMS
 #define ITEMS 128  // keys of a part
@@ -22,28 +23,16 @@
 #define VECTOR 4  // 8 of 16 bits, 4 of f32: 16 bytes, to which rows are aligned
 #endif
 #ifndef ROWS
-#define ROWS 1  // HEADS * QUERIES, at most 8
+#define ROWS 1  // GROUP * QUERIES, at most 8
 #define QUERIES 1
 #define WIDTH 16   // columns of q and k
 #define VALUES 16  // of v
 #endif
-#ifndef Q_DTYPE  // on its own: f32, plain matrices
-#define Q_DTYPE f32
-#define Q_OFFSET(a, b, c, d, e, f, g, h) (q_arg.offset + (g)*q_arg.stride[0] + (h)*q_arg.stride[1])
-#define K_DTYPE f32
-#define K_OFFSET(a, b, c, d, e, f, g, h) (k_arg.offset + (g)*k_arg.stride[0] + (h)*k_arg.stride[1])
-#define K_DIM(i) ((i) < 6 ? 1 : k_arg.dim[((i) + 2) % 8])
-#define K_PADDED(i) K_DIM(i)
-#define V_DTYPE f32
-#define V_OFFSET(a, b, c, d, e, f, g, h) (v_arg.offset + (g)*v_arg.stride[0] + (h)*v_arg.stride[1])
-#define DST_DTYPE f32
-#define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (g)*dst_arg.stride[0] + (h)*dst_arg.stride[1])
-#endif
 #ifndef CAUSAL
 #define CAUSAL 0  // 1: query i sees keys 0 to i
 #endif
-#ifndef HEADS
-#define HEADS 1
+#ifndef GROUP
+#define GROUP 1  // heads (index 5) of q that share one of k and v
 #endif
 
 #define KEYS K_DIM(6)
@@ -66,7 +55,7 @@ typedef float4 piece_t;
 // Of a row r, in a tensor of q's heads; head: index 5 of k.
 #define AT_ROW(i, head, r)                     \
     {                                          \
-        i[5] = (head)*HEADS + (r) / QUERIES;   \
+        i[5] = (head)*GROUP + (r) / QUERIES;   \
         i[6] = (r) % QUERIES;                  \
     }
 
@@ -100,12 +89,13 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #endif
         sees |= score[r] != -INFINITY;
     }
-    scratch[item] = sees ? 1.0f : 0.0f;
     for (int at = item; at < ROWS * (WIDTH / VECTOR); at += ITEMS) {
         AT_ROW(i, head, at / (WIDTH / VECTOR))
         i[7] = at % (WIDTH / VECTOR) * VECTOR;
         queries[at] = LOAD_PIECE(Q, q, ROW_AT(Q, i));
     }
+#if CAUSAL || defined(MASK_DTYPE)  // else each part has keys that are seen
+    scratch[item] = sees ? 1.0f : 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int half_of = ITEMS / 2; half_of > 0; half_of /= 2) {
         if (item < half_of) scratch[item] += scratch[item + half_of];
@@ -118,6 +108,9 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         }
         return;
     }
+#else
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     if (sees) {
         float products[ROWS];
         EACH_ROW(r) products[r] = 0.0f;
@@ -137,16 +130,12 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
             if (score[r] != -INFINITY) score[r] = (score[r] + product) * PER_LN2;
         }
     }
-    barrier(CLK_LOCAL_MEM_FENCE);  // all have read scratch[0]
     EACH_ROW(r) weights[r][item] = score[r];
     barrier(CLK_LOCAL_MEM_FENCE);
     // The largest of each row: of NaN none, the sums then show it.
     float largest[ROWS];
     for (int half_of = ITEMS / 2; half_of > 0; half_of /= 2) {
-        float other[ROWS];
-        EACH_ROW(r) other[r] = item < half_of ? fmax(weights[r][item], weights[r][item + half_of]) : 0.0f;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < half_of) EACH_ROW(r) weights[r][item] = other[r];
+        if (item < half_of) EACH_ROW(r) weights[r][item] = fmax(weights[r][item], weights[r][item + half_of]);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     EACH_ROW(r) largest[r] = weights[r][0];

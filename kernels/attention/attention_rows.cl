@@ -9,28 +9,15 @@
 // With GROUP, k and v have one head for GROUP of q: h there is h / GROUP.  With SOFTCAP, the scaled product x is
 // SOFTCAP * tanh(x / SOFTCAP) before the mask.
 // Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), MASK
-// alike with strides of 0 where it is repeated.  KEYS is the number of keys, WIDTH that of q's columns.
+// alike with strides of 0 where it is repeated. 
 // One work-item computes one row of dst, padding (as zero) included, VALUES columns of it at a time: for each piece it
 // goes through the keys once, and scales what it has down whenever a larger score appears.
 #include "attention/dropout.clh"
 #include "common/rows.clh"
+#include "attention/plain_rows.clh"
 
 #ifndef VALUES
 #define VALUES 16  // columns of dst a work-item keeps sums of: 1, 4, 16, 64
-#endif
-#ifndef Q_DTYPE  // on its own: f32, plain matrices
-#define Q_DTYPE f32
-#define Q_OFFSET(a, b, c, d, e, f, g, h) (q_arg.offset + (g)*q_arg.stride[0] + (h)*q_arg.stride[1])
-#define K_DTYPE f32
-#define K_OFFSET(a, b, c, d, e, f, g, h) (k_arg.offset + (g)*k_arg.stride[0] + (h)*k_arg.stride[1])
-#define V_DTYPE f32
-#define V_OFFSET(a, b, c, d, e, f, g, h) (v_arg.offset + (g)*v_arg.stride[0] + (h)*v_arg.stride[1])
-#define DST_DTYPE f32
-#define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (g)*dst_arg.stride[0] + (h)*dst_arg.stride[1])
-#define DST_DIM(i) ((i) < 6 ? 1 : dst_arg.dim[((i) + 2) % 8])
-#define DST_PADDED(i) DST_DIM(i)
-#define KEYS k_arg.dim[0]
-#define WIDTH q_arg.dim[1]
 #endif
 #ifndef CAUSAL
 #define CAUSAL 0  // 1: query i sees keys 0 to i
@@ -38,6 +25,8 @@
 #ifndef GROUP
 #define GROUP 1  // heads (index 5) of q that share one of k and v
 #endif
+#define KEYS K_DIM(6)
+#define WIDTH Q_DIM(7)
 
 __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #ifdef MASK_DTYPE

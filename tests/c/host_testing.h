@@ -135,6 +135,13 @@ inline std::vector<Input> exchanged(std::vector<Input> inputs) {
   return inputs;
 }
 
+inline void require_candidates(const Op& op, const CandidateList& list) {
+  if (!list.candidates.empty()) return;
+  std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
+               list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
+  end_test();
+}
+
 // Runs all candidates of an op.
 inline void run_candidates(const Op& op, const CandidateList& list, const std::vector<Input>& inputs,
                            const Check& check);
@@ -146,11 +153,7 @@ inline int run_all(const char* name, const char* attributes, const std::vector<I
   CandidateList list;
   host::HostProvider provider;
   provider.list(op, *cpu, list);
-  if (list.candidates.empty()) {
-    std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
-                 list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
-    end_test();
-  }
+  require_candidates(op, list);
   run_candidates(op, list, inputs, check);
   if (const std::vector<Input> others = exchanged(inputs); !others.empty()) {
     const Op other = op_of(name, attributes, others);

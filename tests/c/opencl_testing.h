@@ -91,9 +91,9 @@ inline void pretend_gpus() {
 inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& given, const Check& check,
                           bool whole_space = false, const std::function<bool(const Candidate&)>& wanted = {}) {
   int count = 0;
-  const std::vector<Input> plain = given, others = exchanged(given);
+  const std::vector<Input> others = exchanged(given);
   for (const Target& target : targets())
-    for (const std::vector<Input>* each : {&plain, &others}) {
+    for (const std::vector<Input>* each : {&given, &others}) {
       const std::vector<Input>& inputs = *each;
       if (inputs.empty()) continue;
       const Op op = op_of(name, attributes, inputs);
@@ -103,11 +103,7 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
       opencl::OpenclDevice* const device = opencl::as_opencl(*target.device);
       if (device)
         for (opencl::OpenclList more : more_lists()) more(op, *device, list);
-      if (list.candidates.empty() && each == &plain) {
-        std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
-                     list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
-        end_test();
-      }
+      if (each == &given) require_candidates(op, list);
       for (const Candidate& candidate : list.candidates) {
         if (each == &others && candidate.inputs[0].layout != inputs[0].desc.layout) continue;
         if (wanted && !wanted(candidate)) continue;

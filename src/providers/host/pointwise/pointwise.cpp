@@ -348,6 +348,7 @@ uint32_t overwritable(const Program& program) {
 template <class T>
 void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*loader)(DType),
          StoreRun<T> (*storer)(DType)) {
+  constexpr DType kOwn = std::is_same_v<T, float> ? DType::f32 : DType::s64;  // what is computed in
   std::vector<int> all;
   for (size_t i = 0; i < op.inputs.size(); ++i) all.push_back(int(i));
   const Dims space = broadcast_shapes(op, all);
@@ -366,35 +367,34 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
     const TensorDesc& y = outputs[0];
     operands.push_back({y.rank() == space.size() ? y : insert_dims(y, reduced), {}});
     for (const TensorDesc& tensor : inputs) operands.push_back({with_rank(tensor, space.size()), {}});
-    add_candidate(
-        out, program.reduces() ? "pointwise_reduce" : "pointwise", program.reduces() ? Quality::fair : Quality::fast,
-        inputs, outputs, [=] {
-          int64_t count = 1;
-          for (int d = 0; d < space.size(); ++d) count *= reduced[size_t(d)] ? space[d] : 1;
-          const auto common = [&](const TensorDesc& result) {
-            std::vector<LoadRun<T>> loads;
-            std::vector<bool> direct;
-            for (const TensorDesc& tensor : inputs) {
-              loads.push_back(loader(tensor.dtype));
-              direct.push_back(tensor.dtype == (std::is_same_v<T, float> ? DType::f32 : DType::s64));
-            }
-            return Common<T>{Evaluator<T>(program.elements, scalars, count),
-                             loads,
-                             direct,
-                             storer(result.dtype),
-                             program.outputs,
-                             0.3 * double(program.elements.nodes.size()),
-                             PaddingZeroer(result)};
-          };
-          using Body = std::function<void(const KernelArguments&)>;
-          if (!program.reduces())
-            return Body(ElementwiseBody<T>{common(outputs[0]), with_long_runs(make_nests(space, operands)),
-                                           outputs[0].dtype == (std::is_same_v<T, float> ? DType::f32 : DType::s64)});
-          std::vector<ReductionRuns<T>> reductions;
-          for (Reduction reduction : program.reductions) reductions.push_back(runs_of<T>(reduction));
-          return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count), reductions,
-                                      SplitWalk(space, reduced, operands)});
-        });
+    add_candidate(out, program.reduces() ? "pointwise_reduce" : "pointwise",
+                  program.reduces() ? Quality::fair : Quality::fast, inputs, outputs, [=] {
+                    int64_t count = 1;
+                    for (int d = 0; d < space.size(); ++d) count *= reduced[size_t(d)] ? space[d] : 1;
+                    const auto common = [&](const TensorDesc& result) {
+                      std::vector<LoadRun<T>> loads;
+                      std::vector<bool> direct;
+                      for (const TensorDesc& tensor : inputs) {
+                        loads.push_back(loader(tensor.dtype));
+                        direct.push_back(tensor.dtype == kOwn);
+                      }
+                      return Common<T>{Evaluator<T>(program.elements, scalars, count),
+                                       loads,
+                                       direct,
+                                       storer(result.dtype),
+                                       program.outputs,
+                                       0.3 * double(program.elements.nodes.size()),
+                                       PaddingZeroer(result)};
+                    };
+                    using Body = std::function<void(const KernelArguments&)>;
+                    if (!program.reduces())
+                      return Body(ElementwiseBody<T>{common(outputs[0]), with_long_runs(make_nests(space, operands)),
+                                                     outputs[0].dtype == kOwn});
+                    std::vector<ReductionRuns<T>> reductions;
+                    for (Reduction reduction : program.reductions) reductions.push_back(runs_of<T>(reduction));
+                    return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count),
+                                                reductions, SplitWalk(space, reduced, operands)});
+                  });
     if (!program.reduces()) out.candidates.back().in_place = overwritable(program);
     if (is_table(op, program)) {
       add_candidate(out, "table", Quality::fast, inputs, outputs, [=] {

@@ -5,7 +5,6 @@
 #include "providers/opencl/attention/attention_few.h"
 #include "providers/opencl/attention/attention_mma.h"
 #include "providers/opencl/attention/heads.h"
-#include "providers/opencl/pointwise/pointwise_axes.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
@@ -14,23 +13,9 @@ namespace {
 constexpr double kItemsOfUnit = 2048;  // that compute at a time
 
 std::unique_ptr<Kernel> prepare_attention(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  const TensorDesc &q = candidate.inputs[0], &k = candidate.inputs[1];
-  const int last = q.rank() - 1;
-  const auto rows_of = [&](const Addressing& from) { return as_rows(from, {last}); };
-  const Addressing dst = rows_of(Addressing(candidate.outputs[0]));
+  const Addressing dst = as_rows(Addressing(candidate.outputs[0]), {op.out().rank() - 1});
   KernelSource source("attention/attention_rows.cl");
-  source.tensor("Q", rows_of(Addressing(q))).tensor("K", rows_of(Addressing(k)));
-  source.tensor("V", rows_of(Addressing(candidate.inputs[2]))).tensor("DST", dst);
-  if (op.has(3)) {
-    Dims scores = q.shape;
-    scores[last] = k.shape[last - 1];
-    source.tensor("MASK", rows_of(broadcast_to(candidate.inputs[3], scores)));
-    source.define("MASK_IS_BOOL", int(op.in(3).dtype == DType::boolean));
-  }
-  source.define("KEYS", "K_DIM(6)").define("WIDTH", "Q_DIM(7)").define("CAUSAL", int(op.attributes[attr::is_causal]));
-  source.define("GROUP", last > 1 ? q.shape[last - 2] / k.shape[last - 2] : 1);
-  if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
-  if (op.has(5)) source.tensor("SINKS", rows_of(broadcast_to(candidate.inputs[5], queries_of(op))));
+  define_attention(source, op, candidate);
   const DropoutBits dropout(op, 4, 0);
   dropout.define(source, op);
   const int64_t width = dst.dims[7];

@@ -3,7 +3,6 @@
 
 #include "providers/opencl/addressing/rows.h"
 #include "providers/opencl/attention/heads.h"
-#include "providers/opencl/pointwise/pointwise_axes.h"
 
 namespace pl::opencl {
 namespace {
@@ -30,22 +29,9 @@ struct FewQueries {
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const FewQueries few(op);
-  const int last = op.in(0).rank() - 1;
-  const auto rows_of = [&](const Addressing& from) { return as_rows(from, {last}); };
   const int64_t vector = 16 / int64_t(size_of(op.in(0).dtype));
   KernelSource source("attention/attention_few.cl");
-  source.tensor("Q", rows_of(Addressing(candidate.inputs[0]))).tensor("K", rows_of(Addressing(candidate.inputs[1])));
-  source.tensor("V", rows_of(Addressing(candidate.inputs[2])));
-  source.tensor("DST", rows_of(Addressing(candidate.outputs[0])));
-  if (op.has(3)) {
-    Dims scores = op.in(0).shape;
-    scores[last] = few.keys;
-    source.tensor("MASK", rows_of(broadcast_to(candidate.inputs[3], scores)));
-    source.define("MASK_IS_BOOL", int(op.in(3).dtype == DType::boolean));
-  }
-  if (op.has(5)) source.tensor("SINKS", rows_of(broadcast_to(candidate.inputs[5], queries_of(op))));
-  if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
-  source.define("CAUSAL", int(op.attributes[attr::is_causal])).define("HEADS", few.group);
+  define_attention(source, op, candidate);
   source.define("ROWS", few.rows()).define("QUERIES", few.queries).define("VECTOR", vector).define("ITEMS", kItems);
   source.define("WIDTH", few.width).define("VALUES", few.values);
   auto kernel = std::make_unique<KernelList>(device);

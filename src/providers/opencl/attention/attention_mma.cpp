@@ -115,30 +115,15 @@ std::unique_ptr<Kernel> prepare_attention_mma(OpenclDevice& device, const Op& op
   KernelSource source("attention/attention_mma.cl");
   const int64_t piece = 128 / attention.bits();
   bool pieces = attention.width % piece == 0 && attention.values % piece == 0;
-  const char* const names[] = {"Q", "K", "V"};
-  for (size_t i = 0; i < 3; ++i) {
-    const Addressing rows = rows_of(Addressing(candidate.inputs[i]));
-    pieces = pieces && rows_aligned(rows, piece);
-    source.tensor(names[i], rows);
-  }
-  source.tensor("DST", dst);
-  if (op.has(3)) {
-    Dims scores = op.in(0).shape;
-    scores[last] = attention.keys;
-    source.tensor("MASK", rows_of(broadcast_to(candidate.inputs[3], scores)));
-    source.define("MASK_IS_BOOL", int(op.in(3).dtype == DType::boolean));
-  }
+  for (size_t i = 0; i < 3; ++i) pieces = pieces && rows_aligned(rows_of(Addressing(candidate.inputs[i])), piece);
+  define_attention(source, op, candidate);
   point.define(source);
   source.define("MATRIX_DTYPE", name_of(attention.dtype)).define("PRODUCTS", attention.products);
   source.define("NVIDIA_PTX", attention.unit ? 1 : 0).define("WIDTH", attention.width);
-  const Dims &q = op.in(0).shape, &k = op.in(1).shape;
-  if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
-  if (op.has(5)) source.tensor("SINKS", rows_of(broadcast_to(candidate.inputs[5], queries_of(op))));
   const DropoutBits dropout(op, 4, 0);
   dropout.define(source, op);
-  source.define("GROUP", last > 1 ? q[last - 2] / k[last - 2] : 1);
-  source.define("VALUES", attention.values).define("CAUSAL", int(op.attributes[attr::is_causal]));
-  source.define("RISING", int(op.attributes[attr::scale] > 0))
+  source.define("VALUES", attention.values)
+      .define("RISING", int(op.attributes[attr::scale] > 0))
       .define("PIECES", int(pieces))
       .define("PAIRS", int(attention.values % 2 == 0 && rows_aligned(dst, 2)));
   auto kernel = std::make_unique<KernelList>(device);

@@ -4,6 +4,8 @@
 
 #include "ops/random_words.h"
 #include "providers/head_layouts.h"
+#include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/pointwise/pointwise_axes.h"
 #include "providers/opencl/pointwise/random.h"
 
 namespace pl::opencl {
@@ -12,6 +14,25 @@ std::vector<Layout> heads_layouts(const Op& op) {
   std::vector<Layout> layouts = head_layouts(op.in(0).shape);
   std::stable_partition(layouts.begin(), layouts.end(), [](const Layout& layout) { return !layout.is_plain(); });
   return layouts;
+}
+
+void define_attention(KernelSource& source, const Op& op, const Candidate& candidate) {
+  const Dims &q = op.in(0).shape, &k = op.in(1).shape;
+  const int last = q.size() - 1;
+  const auto rows_of = [&](const Addressing& from) { return as_rows(from, {last}); };
+  const char* const names[] = {"Q", "K", "V"};
+  for (size_t i = 0; i < 3; ++i) source.tensor(names[i], rows_of(Addressing(candidate.inputs[i])));
+  source.tensor("DST", rows_of(Addressing(candidate.outputs[0])));
+  if (op.has(3)) {
+    Dims scores = q;
+    scores[last] = k[last - 1];
+    source.tensor("MASK", rows_of(broadcast_to(candidate.inputs[3], scores)));
+    source.define("MASK_IS_BOOL", int(op.in(3).dtype == DType::boolean));
+  }
+  if (op.has(5)) source.tensor("SINKS", rows_of(broadcast_to(candidate.inputs[5], queries_of(op))));
+  if (!op.attributes.is_none(attr::softcap)) source.define("SOFTCAP", op.attributes[attr::softcap]);
+  source.define("CAUSAL", int(op.attributes[attr::is_causal]));
+  source.define("GROUP", last > 1 ? q[last - 2] / k[last - 2] : 1);
 }
 
 DropoutBits::DropoutBits(const Op& op, int seed_input, size_t at_byte) : at(at_byte) {

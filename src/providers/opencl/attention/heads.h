@@ -36,6 +36,10 @@ struct DropoutBits {
   void pass(Launch& launch) const;
 };
 
+// What kernels of attention read and write, as rows (kernels/common/rows.clh): Q, K, V and DST, and MASK and SINKS where
+// the op has them; and SOFTCAP, CAUSAL and GROUP, its heads of q that share one of k and v.
+void define_attention(KernelSource& source, const Op& op, const Candidate& candidate);
+
 // All rows of a tensor, of eight dimensions (rows.h), begin at multiples of `elements`.
 bool rows_aligned(const Addressing& rows, int64_t elements);
 
