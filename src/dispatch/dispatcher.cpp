@@ -373,7 +373,7 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
     const TensorDesc& wanted = candidate.inputs[i];
     if (!wanted.present) continue;
     const Packing* packing = candidate.packings.empty() ? nullptr : candidate.packing_of(int(i));
-    if (!packing && &inputs[i]->device() == entry.device && inputs[i]->desc() == wanted) {
+    if (!packing && is_direct_input(decision, i, inputs)) {
       ready.buffers[i] = inputs[i]->buffer().get();
       continue;
     }
@@ -394,6 +394,12 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
     ready.buffers[i] = ready.converted.back()->buffer().get();
   }
   return ready;
+}
+
+bool Dispatcher::is_direct_input(const Decision& decision, size_t i, const std::vector<TensorRef>& inputs) {
+  const Tensor& given = *inputs[i];
+  return &given.device() == decision.entry->device && is_aligned(given) &&
+         same_memory(given.desc(), decision.way->candidate.inputs[i]);
 }
 
 // A destination that lies as the kernel writes.  It may alias an input: where the kernel may not write there then, the

@@ -114,6 +114,8 @@ class Dispatcher {
   std::vector<TensorRef> run_choice(const Decision& decision, const Turn& turn, const std::vector<TensorRef>& inputs,
                                     const std::vector<TensorRef>& destinations);
   ReadyInputs bring_inputs(const Decision& decision, const std::vector<TensorRef>& inputs);
+  // Whether the kernel, to which nothing is packed, may read input i where it lies.
+  static bool is_direct_input(const Decision& decision, size_t i, const std::vector<TensorRef>& inputs);
   // Whether the kernel may write output i where the caller wants it.
   static bool is_direct(const Decision& decision, size_t i, const std::vector<TensorRef>& inputs,
                         const std::vector<TensorRef>& destinations);

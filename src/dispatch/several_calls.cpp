@@ -29,7 +29,7 @@ std::optional<WaitingKernels::One> Dispatcher::as_waiting(const DecisionRef& dec
     return std::nullopt;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const bool read = candidate.inputs[i].present;
-    if (call.inputs[i] && read && !(call.inputs[i]->desc() == candidate.inputs[i])) return std::nullopt;
+    if (call.inputs[i] && read && !is_direct_input(*decision, i, call.inputs)) return std::nullopt;
     one.inputs.push_back(read ? buffer_of(call.inputs[i]) : nullptr);
   }
   for (size_t i = 0; i < call.destinations.size(); ++i) {

@@ -9,11 +9,13 @@
 
 #include "check.h"
 #include "dispatch/builders.h"
+#include "dispatch/call_lists.h"
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/size_choices.h"
 #include "profile/profile.h"
+#include "providers/together.h"
 
 using namespace pl;
 
@@ -52,11 +54,36 @@ PL_REGISTER_OP(make_nowhere);
 std::atomic<int> prepared{0};  // on threads of their own too
 int packed = 0;
 
-class CopyKernel : public Kernel {
+int joined_runs = 0;
+
+class JoinedCopies : public Kernel {
+ public:
+  explicit JoinedCopies(std::vector<size_t> bytes) : bytes_(std::move(bytes)) {}
+  void run(const KernelArguments& arguments) override {
+    ++joined_runs;
+    for (size_t i = 0; i < bytes_.size(); ++i)
+      std::memcpy(arguments.outputs[i]->host(), arguments.inputs[i]->host(), bytes_[i]);
+  }
+
+ private:
+  std::vector<size_t> bytes_;
+};
+
+class CopyKernel : public Kernel, public Together {
  public:
   explicit CopyKernel(size_t bytes) : bytes_(bytes) { ++prepared; }
   void run(const KernelArguments& arguments) override {
     std::memcpy(arguments.outputs[0]->host(), arguments.inputs[0]->host(), bytes_);
+  }
+  const std::string& alike() const override {
+    static const std::string text = "copy";
+    return text;
+  }
+  size_t most() const override { return 8; }
+  std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels, const Sharing&) const override {
+    std::vector<size_t> bytes;
+    for (const Together* each : kernels) bytes.push_back(dynamic_cast<const CopyKernel&>(*each).bytes_);
+    return std::make_unique<JoinedCopies>(std::move(bytes));
   }
 
  private:
@@ -413,6 +440,27 @@ TEST("a_cached_call_prepares_nothing") {
   const int before = prepared;
   for (int i = 0; i < 10; ++i) f.run("test_first", {x});
   CHECK(prepared == before);
+}
+
+// One channel: NHWC is another spelling of NCHW.
+TEST("calls_in_a_layout_spelled_otherwise_start_as_one") {
+  Fixture f;
+  f.x = TensorDesc::dense(DType::f32, {32, 1, 3, 3});
+  f.cost("test_first", 100, 1, 200);
+  std::vector<OpCall> calls;
+  for (int i = 0; i < 3; ++i)
+    calls.push_back({*find_schema("test_first"),
+                     f.automatic,
+                     {f.make(Layout::plain(4))},
+                     {Tensor::allocate(f.context->device("cpu"), f.x)}});
+  for (int time = 1; time <= 4; ++time) {  // chosen, noted, and started again as noted
+    joined_runs = 0;
+    for (const OpCall& call : calls) std::memset(call.destinations[0]->buffer()->host(), 0x5a, f.x.size_bytes());
+    f.context->run_all(calls);
+    CHECK(joined_runs == 1);
+    for (const OpCall& call : calls)
+      CHECK(!std::memcmp(call.destinations[0]->buffer()->host(), call.inputs[0]->buffer()->host(), f.x.size_bytes()));
+  }
 }
 
 TEST("kernels_are_built_ahead") {
