@@ -5,15 +5,9 @@
 //
 // The workspace holds w x as gates, r turned as (directions, hidden, gates * hidden), and states as (directions, hidden,
 // batch), rounded up to TILE sequences: the one that a step reads, the one that it makes, and the cells.
-// A work-group takes TILE_UNITS units of TILE sequences in one direction, its work-items TILE_UNITS units by TILE slices
-// of the sums over the state; sums of slices are added in their order.
 // recurrent_states: the first states, one a work-item.
-#include "recurrent/layer.clh"
+#include "recurrent/step.clh"
 
-#define TILE_UNITS 32
-#define TILE 8  // sequences of a work-group, and slices of a sum
-
-#define PADDED_BATCH ((sizes.batch + TILE - 1) / TILE * TILE)
 #define STATE_BUFFER(which, d) (space + sizes.states_at + (idx_t)((which)*sizes.directions + (d)) * UNITS * PADDED_BATCH)
 
 __kernel void recurrent_states(__global float* restrict space, LENGTHS_IN(lengths), X_IN(first_h), X_IN(first_c),
@@ -31,10 +25,10 @@ __kernel void recurrent_states(__global float* restrict space, LENGTHS_IN(length
     if (CELL == 0) STORE(X, last_c, STATE_AT(d, n) + j, c);
 }
 
-__kernel __attribute__((reqd_work_group_size(TILE_UNITS, TILE, 1)))
+__kernel __attribute__((reqd_work_group_size(TILE_UNITS, SLICES, 1)))
 void recurrent_step(__global float* restrict space, X_IN(b), LENGTHS_IN(lengths), X_IN(p), X_OUT(y), X_OUT(last_h),
                     X_OUT(last_c), const layer_sizes sizes, const int s) {
-    __local float parts[TILE][GATES][TILE][TILE_UNITS];  // by slice
+    __local float parts[SLICES][GATES][TILE][TILE_UNITS];
     const int lane = (int)get_local_id(0), slice = (int)get_local_id(1), d = (int)get_group_id(2);
     const int j = (int)get_group_id(0) * TILE_UNITS + lane, first = (int)get_group_id(1) * TILE;
     __global const float* turned = space + sizes.turned_at + (idx_t)d * UNITS * GATES * UNITS;
@@ -42,12 +36,14 @@ void recurrent_step(__global float* restrict space, X_IN(b), LENGTHS_IN(lengths)
     float sums[GATES][TILE];
     for (int gate = 0; gate < GATES; ++gate)
         for (int q = 0; q < TILE; ++q) sums[gate][q] = 0.0f;
-    for (int k = slice; k < UNITS && j < UNITS; k += TILE) {
-        const float8 h = vload8(0, before + (idx_t)k * PADDED_BATCH + first);
-        const float of_sequence[TILE] = {h.s0, h.s1, h.s2, h.s3, h.s4, h.s5, h.s6, h.s7};
-        for (int gate = 0; gate < GATES; ++gate) {
-            const float weight = turned[(idx_t)k * (GATES * UNITS) + gate * UNITS + j];
-            for (int q = 0; q < TILE; ++q) sums[gate][q] = fma(of_sequence[q], weight, sums[gate][q]);
+    if (j < UNITS) {
+#pragma unroll 4
+        for (int k = slice; k < UNITS; k += SLICES) {
+            OF_SEQUENCES(h, before + (idx_t)k * PADDED_BATCH + first)
+            for (int gate = 0; gate < GATES; ++gate) {
+                const float weight = turned[(idx_t)k * (GATES * UNITS) + gate * UNITS + j];
+                for (int q = 0; q < TILE; ++q) sums[gate][q] = fma(h[q], weight, sums[gate][q]);
+            }
         }
     }
     for (int gate = 0; gate < GATES; ++gate)
@@ -55,7 +51,7 @@ void recurrent_step(__global float* restrict space, X_IN(b), LENGTHS_IN(lengths)
     barrier(CLK_LOCAL_MEM_FENCE);
     // From here on a work-item has one unit of one sequence.
     const int q = slice, n = first + q;
-    if (j >= UNITS || n >= sizes.batch) return;
+    if (slice >= TILE || j >= UNITS || n >= sizes.batch) return;
     const idx_t own = (idx_t)j * PADDED_BATCH + n;
     __global float* after = STATE_BUFFER(1 - s % 2, d) + own;
     const int reversed = d == 1 || FIRST_REVERSED, length = LENGTH(lengths, n);
@@ -69,7 +65,7 @@ void recurrent_step(__global float* restrict space, X_IN(b), LENGTHS_IN(lengths)
     float of_state[GATES], of_x[GATES];
     for (int gate = 0; gate < GATES; ++gate) {
         float sum = 0.0f;
-        for (int part = 0; part < TILE; ++part) sum += parts[part][gate][q][lane];
+        for (int part = 0; part < SLICES; ++part) sum += parts[part][gate][q][lane];
         of_x[gate] = slot[gate * UNITS] + (HAS(1) ? LOAD(X, b, bias + gate * UNITS) : 0.0f);
         of_state[gate] = sum + (HAS(1) ? LOAD(X, b, bias + (GATES + gate) * UNITS) : 0.0f);
     }

@@ -9,9 +9,13 @@
 //
 // c' and h' are those of the step before.  `gates` holds the values of gates (recurrent_steps with KEEP) and is given
 // their gradients, of steps that take no part zeros.  A work-group takes one sequence in one direction.
-// recurrent_sums: a work-item adds up the rows of one column of the gates, or of one unit and peephole, in ascending
-// order: the gradients of b and p.
+// recurrent_sums: the rows of one column of the gates, or of one unit and peephole, added up: the gradients of b and p.
+// A work-group takes SUM_UNITS columns, SUM_SLICES work-items a column, which share its rows out; their sums are added
+// in their order.
 #include "recurrent/layer.clh"
+
+#define SUM_UNITS 32
+#define SUM_SLICES 8
 
 // The sum over units of gate `gate`'s gradients times its weights, for unit k of the state before.
 static inline float back(__global const float* of_gate, X_IN(r), const idx_t r_at, const int k) {
@@ -106,21 +110,23 @@ __kernel void recurrent_steps_back(__global float* restrict space, X_IN(r), X_IN
     }
 }
 
-__kernel void recurrent_sums(__global const float* restrict space, LENGTHS_IN(lengths), X_IN(first_c), X_OUT(db),
-                             X_OUT(dp), const layer_sizes sizes) {
+__kernel __attribute__((reqd_work_group_size(SUM_UNITS, SUM_SLICES, 1)))
+void recurrent_sums(__global const float* restrict space, LENGTHS_IN(lengths), X_IN(first_c), X_OUT(db), X_OUT(dp),
+                    const layer_sizes sizes) {
+    __local float of_slices[SUM_SLICES][SUM_UNITS];
     __global const float* gates = space + sizes.gates_at;
     __global const float* cells = space + sizes.cells_at;
-    const int place = (int)get_global_id(0), j = place % UNITS, part = place / UNITS;
+    const int lane = (int)get_local_id(0), slice = (int)get_local_id(1), part = (int)get_group_id(2);
+    const int j = (int)get_group_id(0) * SUM_UNITS + lane;
     const int parts = CELL == 0 ? 2 * GATES + 3 : 2 * GATES, d = part / parts, one = part % parts;
-    if (d >= sizes.directions) return;
     float sum = 0.0f;
-    if (one < 2 * GATES) {
+    if (j < UNITS && one < 2 * GATES) {
         const int slot = RESET_AFTER && one == 2 * GATES - 1 ? 3 : one % GATES;
-        for (int row = 0; row < ROWS; ++row) sum += gates[SLOT_AT(d, row, slot) + j];
-        STORE(X, db, (d * 2 * GATES + one) * UNITS + j, sum);
-    } else {
+#pragma unroll 4
+        for (int row = slice; row < ROWS; row += SUM_SLICES) sum += gates[SLOT_AT(d, row, slot) + j];
+    } else if (j < UNITS) {
         const int slot = one - 2 * GATES, reversed = d == 1 || FIRST_REVERSED;
-        for (int n = 0; n < sizes.batch; ++n) {
+        for (int n = slice; n < sizes.batch; n += SUM_SLICES) {
             const int length = LENGTH(lengths, n);
             for (int s = 0; s < length; ++s) {
                 const int from = slot == 1 ? s : s - 1;  // o sees the cell of its own step
@@ -130,6 +136,13 @@ __kernel void recurrent_sums(__global const float* restrict space, LENGTHS_IN(le
                 sum = fma(gates[SLOT_AT(d, ROW(n, TIME(s)), slot) + j], cell, sum);
             }
         }
-        STORE(X, dp, (d * 3 + slot) * UNITS + j, sum);
     }
+    of_slices[slice][lane] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (slice > 0 || j >= UNITS) return;
+    for (int other = 1; other < SUM_SLICES; ++other) sum += of_slices[other][lane];
+    if (one < 2 * GATES)
+        STORE(X, db, (d * 2 * GATES + one) * UNITS + j, sum);
+    else
+        STORE(X, dp, (d * 3 + one - 2 * GATES) * UNITS + j, sum);
 }

@@ -22,7 +22,9 @@ def _by_pytorch(
 ) -> list[Tensor]:
     biases = len(params) == (8 if both else 4)
     given = list(states) if cell == "lstm" else states[0]
-    return list(OF_PYTORCH[cell].decompose(x, given, list(params), biases, 1, 0.0, False, both, batch_first))
+    y, *last = OF_PYTORCH[cell].decompose(x, given, list(params), biases, 1, 0.0, False, both, batch_first)
+    # PyTorch 2.11 gives the last states of an LSTM a dimension more.
+    return [y, *(each.reshape(state.shape) for each, state in zip(last, states, strict=True))]
 
 
 def _gradients_by_pytorch(

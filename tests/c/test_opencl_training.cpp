@@ -44,7 +44,8 @@ std::vector<Input> inputs_of(const Case& c, DType dtype) {
   return inputs;
 }
 
-void run(const Case& c, const std::vector<DType>& dtypes = {DType::f32, DType::f16, DType::bf16}) {
+void run(const Case& c, const std::vector<DType>& dtypes = {DType::f32, DType::f16, DType::bf16},
+         bool whole_space = false) {
   for (const DType dtype : dtypes) {
     const std::vector<Input> inputs = inputs_of(c, dtype);
     std::vector<Input> exact = inputs;  // the same values in f32
@@ -68,7 +69,7 @@ void run(const Case& c, const std::vector<DType>& dtypes = {DType::f32, DType::f
             }
           }
         },
-        false,
+        whole_space,
         [&](const Candidate& candidate) {
           seen.insert(candidate.implementation);
           return true;
@@ -225,9 +226,9 @@ TEST("attention_hidden_keys") {
   }
 }
 TEST("recurrent") {
-  const int64_t steps = 5, batch = 3, features = 7, hidden = 37;  // units that the work-items share unevenly
-  const Dims x{steps, batch, features}, lengths{batch};
-  const auto layer = [&](const std::string& name, int64_t gates, const std::string& attributes) {
+  const int64_t steps = 5, features = 7, hidden = 37;  // units that the work-items share unevenly
+  const auto layer = [&](const std::string& name, int64_t gates, const std::string& attributes, int64_t batch) {
+    const Dims x{steps, batch, features}, lengths{batch};
     const bool lstm = name == "lstm";
     const int64_t directions = attributes.find("bidirectional") != std::string::npos ? 2 : 1;
     const bool batch_first = attributes.find("batch_first") != std::string::npos;
@@ -241,15 +242,20 @@ TEST("recurrent") {
     if (lstm) backward.insert(backward.end(), {state, p, state});
     backward.push_back(state);
     const std::string of_gradients = name + "_backward";
-    run({name.c_str(), attributes.c_str(), forward, 4, lengths, steps + 1, {}, {}, 0.5});
-    run({of_gradients.c_str(), attributes.c_str(), backward, 6, lengths, steps + 1, {}, {}, 0.5});
+    const std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
+    run({name.c_str(), attributes.c_str(), forward, 4, lengths, steps + 1, {}, {}, 0.5}, dtypes, true);
+    run({of_gradients.c_str(), attributes.c_str(), backward, 6, lengths, steps + 1, {}, {}, 0.5}, dtypes, true);
   };
-  layer("lstm", 4, "direction=bidirectional");
-  layer("gru", 3, "direction=bidirectional batch_first=true");
-  layer("gru", 3, "direction=reverse linear_before_reset=true");
-  layer("rnn", 1, "");
-  layer("rnn", 1, "nonlinearity=relu batch_first=true");
-  CHECK(seen.count("recurrent_by_steps"));
+  layer("lstm", 4, "direction=bidirectional", 3);
+  layer("gru", 3, "direction=bidirectional batch_first=true", 3);
+  layer("lstm", 4, "batch_first=true", 11);
+  layer("gru", 3, "direction=reverse linear_before_reset=true", 9);
+  layer("gru", 3, "direction=bidirectional linear_before_reset=true batch_first=true", 3);
+  layer("rnn", 1, "", 17);
+  layer("rnn", 1, "nonlinearity=relu batch_first=true", 3);
+  for (const char* units : {"8", "16", "32"})
+    for (const char* op : {"recurrent", "recurrent_backward"})
+      CHECK(seen.count(concat(op, "_by_steps[units=", units, "]")));
 }
 TEST("resizes") {
   run({"interpolate_backward", "input_size=[9,10] mode=bilinear", {{2, 20, 18, 7}}});
