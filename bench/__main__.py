@@ -44,6 +44,7 @@ _SHORT = {
     "gpu_memory": ["--rounds", "3"],
     "ocl_first": ["squeezenet1_0", "--work", "inference", "--tune", "off", "--batch", "1", "--seconds", "1"],
     "policies": ["--processes", "1", "--seconds", "5"],
+    "recurrent_layers": ["lstm:8x2x16x1", "--rounds", "3"],
     "static_caches": ["--words", "8"],
     "stacked_heads": ["mpt", "--layers", "2", "--seconds", "2"],
     "torch_accuracy": ["squeezenet1_0", "--image", "64"],

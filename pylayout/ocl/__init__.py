@@ -26,6 +26,8 @@ def load() -> None:
     Raises UnsupportedError for a PyTorch that is not known, or where the shim cannot be built.
     """
     global _loaded
+    import torch  # noqa: F401  # which calls `autoload` where it was not imported before
+
     if _loaded is True:
         return
     if isinstance(_loaded, BaseException):

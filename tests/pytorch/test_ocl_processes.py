@@ -77,7 +77,18 @@ print(x.tolist())
 """
 
 
-def test_import_torch_finds_the_installed_device(tmp_path):
+LOADED_FIRST = """
+import pylayout.ocl
+pylayout.ocl.load()
+import torch
+print(torch.ones(3, device="ocl:0").tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    "program, printed", [(AUTOLOAD, "[4.0, 6.0, 8.0]"), (LOADED_FIRST, "[1.0, 1.0, 1.0]")], ids=["found", "loaded"]
+)
+def test_import_torch_finds_the_installed_device(tmp_path, program, printed):
     """By the entry point of pyproject.toml; workers of a DataLoader are forked and give tensors of the CPU."""
     root = Path(pylayout.ocl.__file__).parents[2]
     wanted = '[project.entry-points."torch.backends"]\nocl = "pylayout.ocl:autoload"'
@@ -87,13 +98,14 @@ def test_import_torch_finds_the_installed_device(tmp_path):
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: like_pylayout\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[torch.backends]\nocl = pylayout.ocl:autoload\n")
     done = subprocess.run(
-        [sys.executable, "-c", AUTOLOAD],
+        [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(tmp_path)])},
         timeout=300,
     )
-    assert done.stdout.strip() == "[4.0, 6.0, 8.0]", done.stderr
+    assert done.stdout.strip() == printed, done.stderr
+    assert "no device ocl" not in done.stderr
 
 
 BESIDE_CUDA = """

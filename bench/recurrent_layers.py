@@ -1,0 +1,89 @@
+"""Recurrent layers of PyTorch on a GPU: forward, and a step of training (forward and backward).
+
+    python -m bench.recurrent_layers                          the device ocl
+    python -m bench.recurrent_layers --device cuda            the same by cuDNN, in a process of its own
+    python -m bench.recurrent_layers lstm:64x4x256x2 gru:128x64x512x2:both --dtype float32
+
+A layer is its cell, steps x sequences x units x levels, and `both` for both directions; features are as many as units.
+A line for each: ms until the device is done, the median of runs of four.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+LAYERS = [
+    "lstm:64x4x256x2",
+    "gru:64x4x128x1:both",
+    "lstm:100x32x256x1",
+    "gru:100x32x256x1",
+    "lstm:50x16x512x1:both",
+    "lstm:128x64x512x2",
+    "gru:128x64x512x2",
+    "rnn:100x32x256x1",
+    "lstm:35x20x650x2",
+]
+RUNS = 4  # without waiting for the device between them
+
+
+def ms_of(run: Callable[[], Any], wait: Callable[[], Any], rounds: int) -> float:
+    for _ in range(RUNS):
+        run()
+    wait()
+    found = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(RUNS):
+            run()
+        wait()
+        found.append((time.perf_counter() - start) / RUNS)
+    return 1e3 * statistics.median(found)
+
+
+def measure(torch: Any, layer: str, options: argparse.Namespace, dtype: str, wait: Callable[[], Any]) -> str:
+    cell, sizes, *both = layer.split(":")
+    steps, sequences, units, levels = map(int, sizes.split("x"))
+    torch.manual_seed(0)
+    made = getattr(torch.nn, cell.upper())(units, units, levels, bidirectional=bool(both))
+    made = made.to(options.device, getattr(torch, dtype))
+    x = torch.randn(steps, sequences, units).to(options.device, getattr(torch, dtype)).requires_grad_()
+
+    def forward() -> None:
+        with torch.no_grad():
+            made(x)
+
+    def step() -> None:
+        made(x)[0].sum().backward()
+        for each in (x, *made.parameters()):
+            each.grad = None
+
+    of_forward, of_step = ms_of(forward, wait, options.rounds), ms_of(step, wait, options.rounds)
+    return f"{options.device} {dtype} {layer}: forward {of_forward:.2f} ms, step {of_step:.2f} ms"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("layers", nargs="*", default=LAYERS)
+    parser.add_argument("--device", choices=["ocl", "cuda"], default="ocl")
+    parser.add_argument("--dtype", nargs="+", choices=["float32", "float16", "bfloat16"], default=["float32"])
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args(given)
+    if options.device == "ocl":
+        import pylayout.ocl
+
+        pylayout.ocl.load()
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = False  # as PyTorch's other products of float32 are by default
+    wait = torch.get_device_module(options.device).synchronize
+    for dtype in options.dtype:
+        for layer in options.layers:
+            print(measure(torch, layer, options, dtype, wait), flush=True)
+
+
+if __name__ == "__main__":
+    main()
