@@ -86,8 +86,8 @@ def test_queries_keys_and_values(heads_of_k: int, rotary: bool, length: int, dev
     expected = attended(*rows).transpose(0, 2, 1, 3)
     np.testing.assert_allclose(plan.run(x)[0], expected, rtol=2e-5, atol=2e-5)
     assert ops_of(plan, "linear") == 1
-    if rotary:  # those of queries and keys are one where each is a launch; of one position their heads are rows
-        assert ops_of(plan, "rotary_embedding") == (1 if device != "cpu" and length > 1 else 2)
+    if rotary:  # those of queries and keys are one where each is a launch
+        assert ops_of(plan, "rotary_embedding") == (1 if device != "cpu" else 2)
     assert not copies_of(plan), copies_of(plan)
     parted = pl.compile(g, device=device, tune="off", without="join_linear")
     assert ops_of(parted, "linear") == 3

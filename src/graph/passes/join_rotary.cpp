@@ -22,17 +22,27 @@ struct Turned {
   ValueId rows = kNoValue;
   int64_t first = 0, columns = 0;  // of the rows
   Dims heads;                      // shape after parting
-  std::vector<int64_t> dims;       // of the permutation
+  int parted = 0;                  // dimension of the heads there
+  std::vector<int64_t> dims;       // of the permutation; empty: none, as of one row
   int axis = 0;                    // of the heads in x
   bool interleaved = false;
 };
 
+// The dimension of the heads in a shape that columns of rows were parted into, all rows before it; -1 if there is none.
+int heads_in(const Dims& shape, const Dims& columns) {
+  const int last = columns.size() - 1;
+  int64_t rows = 1, before = 1;
+  for (int d = 0; d < last; ++d) rows *= columns[d];
+  for (int d = 0; d + 1 < shape.size(); before *= shape[d++])
+    if (before == rows && shape[d] * shape[shape.size() - 1] == columns[last]) return d;
+  return -1;
+}
+
 std::optional<Turned> turned_at(Rewriter& rewriter, size_t index) {
   if (!is_rotary_embedding(rewriter.node(index))) return std::nullopt;
-  const ValueId x = rewriter.input(rewriter.node(index), 0);
-  const int moved = sole_maker(rewriter, x, is_permute);
-  if (moved < 0) return std::nullopt;
-  const ValueId apart = rewriter.input(rewriter.node(size_t(moved)), 0);
+  ValueId apart = rewriter.input(rewriter.node(index), 0);
+  const int moved = sole_maker(rewriter, apart, is_permute);
+  if (moved >= 0) apart = rewriter.input(rewriter.node(size_t(moved)), 0);
   const int parted = sole_maker(rewriter, apart, is_reshape);
   if (parted < 0) return std::nullopt;
   const int taken = sole_maker(rewriter, rewriter.input(rewriter.node(size_t(parted)), 0), is_slice);
@@ -46,20 +56,22 @@ std::optional<Turned> turned_at(Rewriter& rewriter, size_t index) {
   found.first = slice.attributes[attr::starts][size_t(last)];
   found.columns = slice.out().shape[last];
   found.heads = rewriter.shape(apart);
-  found.dims = rewriter.op(size_t(moved)).attributes[attr::dims];
-  if (found.heads.size() != last + 2 || slice.attributes[attr::steps][size_t(last)] != 1) return std::nullopt;
+  found.parted = heads_in(found.heads, slice.out().shape);
+  if (found.parted < 0 || slice.attributes[attr::steps][size_t(last)] != 1) return std::nullopt;
   for (int d = 0; d < last; ++d)
-    if (slice.in(0).shape[d] != slice.out().shape[d] || found.heads[d] != slice.out().shape[d]) return std::nullopt;
-  const auto place = std::find(found.dims.begin(), found.dims.end(), int64_t(last));
-  found.axis = int(place - found.dims.begin());
-  const bool columns_stay = found.dims.back() == int64_t(last + 1);
+    if (slice.in(0).shape[d] != slice.out().shape[d]) return std::nullopt;
+  found.axis = found.parted;
+  if (moved < 0) return found;
+  found.dims = rewriter.op(size_t(moved)).attributes[attr::dims];
+  found.axis = int(std::find(found.dims.begin(), found.dims.end(), int64_t(found.parted)) - found.dims.begin());
+  const bool columns_stay = found.dims.back() == int64_t(found.heads.size() - 1);
   return columns_stay ? std::optional(found) : std::nullopt;
 }
 
 // Whether a table says the same of all heads.
 bool is_of_all_heads(const Rewriter& rewriter, ValueId table, const Turned& turned) {
   const Dims& shape = rewriter.shape(table);
-  const int place = shape.size() - (int(turned.dims.size()) - turned.axis);
+  const int place = shape.size() - (turned.heads.size() - turned.axis);
   return place < 0 || shape[place] == 1;
 }
 
@@ -68,14 +80,15 @@ bool adjoin(Rewriter& rewriter, const Turned& a, const Turned& b) {
   for (size_t k = 1; k < 3; ++k)
     if (rewriter.input(one, k) != rewriter.input(other, k) || !is_of_all_heads(rewriter, rewriter.input(one, k), a))
       return false;
-  return a.interleaved == b.interleaved && a.rows == b.rows && a.dims == b.dims &&
-         a.heads[a.heads.size() - 1] == b.heads[b.heads.size() - 1] && a.first + a.columns == b.first;
+  if (a.heads.size() != b.heads.size() || a.parted != b.parted) return false;
+  for (int d = 0; d < a.heads.size(); ++d)
+    if (d != a.parted && a.heads[d] != b.heads[d]) return false;
+  return a.interleaved == b.interleaved && a.rows == b.rows && a.dims == b.dims && a.first + a.columns == b.first;
 }
 
 // `first` has the columns before those of `second`.
 void join_heads(Rewriter& rewriter, StridedReaders& readers, const Turned& first, const Turned& second) {
-  const int heads_dim = first.heads.size() - 2;
-  const int64_t counts[] = {first.heads[heads_dim], second.heads[heads_dim]};
+  const int64_t counts[] = {first.heads[first.parted], second.heads[second.parted]};
   TensorDesc whole = rewriter.desc(rewriter.node(first.index).outputs[0]);
   Dims shape = whole.shape;
   shape[first.axis] = counts[0] + counts[1];
@@ -101,8 +114,10 @@ void join_heads(Rewriter& rewriter, StridedReaders& readers, const Turned& first
   const ValueId columns = rewriter.insert(before, "slice", sliced(first.first, second.first + second.columns, last),
                                           {first.rows}, name + ".columns");
   Dims heads = first.heads;
-  heads[heads_dim] = counts[0] + counts[1];
-  const ValueId x = insert_steps(rewriter, before, columns, {{false, heads.vector()}, {true, first.dims}});
+  heads[first.parted] = counts[0] + counts[1];
+  std::vector<CombinedViews::Step> steps{{false, heads.vector()}};
+  if (!first.dims.empty()) steps.push_back({true, first.dims});
+  const ValueId x = insert_steps(rewriter, before, columns, steps);
   const ValueId y = rewriter.insert(before, "rotary_embedding", Attributes{{attr::interleaved, first.interleaved}},
                                     {x, given[1], given[2]}, name + ".joined");
   rewriter.rewrite(first.index, "slice", sliced(0, counts[0], first.axis), {y});
