@@ -18,7 +18,7 @@ from ..errors import UnsupportedError
 
 __all__ = ["UnknownVersionError", "library"]
 
-VERSIONS = ("2.11", "2.12", "2.13")  # of PyTorch, with which the tests of the device pass
+VERSIONS = ("2.11", "2.12", "2.13", "2.14", "2.15")  # of PyTorch, with which the tests of the device pass
 _HERE = Path(__file__).parent
 _SHIM = _HERE / "shim"
 _PACKAGE = _HERE.parent

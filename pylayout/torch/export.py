@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from ..errors import ArgumentTypeError, UnsupportedError
 from ..graph import Graph
 from ..late import LateGraph
+from ..sizes import Size, hint_of, late_text
 from ..tensor import Tensor
 from .compositions import COMPOSED
 from .fold import folded, is_folded_apart
@@ -31,10 +33,19 @@ LEAST, MOST = 2, 1 << 40  # limits of sizes that nobody set
 
 
 class Exported:
-    """A module as PyTorch exported it. `graph` makes the graph, with named axes where sizes are dynamic."""
+    """A module as PyTorch exported it. `graph` makes the graph, with named axes where sizes are dynamic.
 
-    def __init__(self, program: ExportedProgram, names: Sequence[Mapping[int, str]]) -> None:
-        self._program = program
+    again: exports the module for inputs of other shapes, for which it may do something else.
+    """
+
+    def __init__(
+        self,
+        program: ExportedProgram,
+        names: Sequence[Mapping[int, str]],
+        conditions: Sequence[sympy.Basic],
+        again: Callable[[list[Sequence[int]]], Exported] | None = None,
+    ) -> None:
+        self._program, self._conditions, self._again = program, conditions, again
         for spec in program.graph_signature.output_specs:
             if spec.kind not in (OutputKind.USER_OUTPUT,):
                 raise UnsupportedError(
@@ -80,14 +91,23 @@ class Exported:
     def graph(self, shapes: Mapping[str, Sequence[int]] | None = None, reason: str = "") -> Graph:
         """The graph, made for the example's sizes, or for inputs of these shapes, since another one did not hold there.
 
-        Raises UnsupportedError naming each op that the library does not run.
+        Raises UnsupportedError naming each op that the library does not run, or the condition of the module that does
+        not hold for these sizes.
         """
         module = self._program.graph_module
         evaluation: Evaluation | None = None
         graph = copied(module)
         if any(is_symbolic(node.meta.get("val")) for node in graph.nodes):  # also by symbols that are numbers by now
             given = [self._argument(node, shapes or {}) for node in self._given]
-            evaluation = self._symbols.evaluation(self._symbols.key(given))
+            key = self._symbols.key(given)
+            evaluation = self._symbols.evaluation(key)
+            broken = next((each for each in self._conditions if _holds(each, evaluation) is False), None)
+            if broken is not None:
+                if self._again is None or shapes is None:
+                    raise UnsupportedError(
+                        f"compile: the module was exported for sizes where {broken}, here {self._symbols.named(key)}"
+                    )
+                return self._again([tuple(value.shape) for value in given]).graph()
             graph = present(module, evaluation)
         nodes = [*graph.nodes]
         constants = {
@@ -101,6 +121,8 @@ class Exported:
         for node in _placeholders(graph):
             if node.target in self._inputs and isinstance(node.meta["val"], torch.Tensor):
                 translator.operand(node)
+        if isinstance(translator.graph, LateGraph):
+            self._limit(translator)  # first, as ops may not take other sizes
         refused: dict[str, str] = {}
         missing: set[Node] = set()
         for node in nodes:
@@ -124,7 +146,6 @@ class Exported:
                 )
             translator.output(result, f"output{place}")
         if isinstance(translator.graph, LateGraph):
-            self._limit(translator)
             translator.graph.is_building = False
             self._shared.update((str(node.target), each) for node, each in shared.items() if node.op == "placeholder")
         return translator.graph
@@ -138,6 +159,11 @@ class Exported:
                     translator.graph.require(f"{size.text} <= {int(limits.upper)}")
                 if limits.lower.is_Integer and limits.lower > LEAST:
                     translator.graph.require(f"{int(limits.lower)} <= {size.text}")
+        for condition in self._conditions:
+            if not all(map(translator.knows, condition.free_symbols)):
+                continue  # of data
+            for text in _required_for(condition, translator):
+                translator.graph.require(text)
 
     def _argument(self, node: Node, shapes: Mapping[str, Sequence[int]]) -> Any:
         """What stands for an input: only its shape matters."""
@@ -146,6 +172,73 @@ class Exported:
             return value
         example = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
         return torch.empty(tuple(shapes.get(str(node.target), example)), dtype=value.dtype, device="meta")
+
+
+def _conditions_of(program: ExportedProgram) -> list[sympy.Basic]:
+    """What sizes it was exported for, beyond the limits of each: which way its branches went.
+
+    That a size is not 0 or 1, of which exports are not sure, is none.
+    """
+    modes = (getattr(node.meta.get("val"), "fake_mode", None) for node in _placeholders(program.graph))
+    environment = next((mode.shape_env for mode in modes if mode is not None and mode.shape_env is not None), None)
+    found = [guard.expr for guard in environment.guards] if environment is not None else []
+    return [each for each in dict.fromkeys(found) if each.free_symbols and not _is_of_few(each)]
+
+
+def _is_of_few(condition: sympy.Basic) -> bool:
+    """Whether a condition says only that a size is more than some of 0, 1, or is none of them."""
+    if not isinstance(condition, (sympy.Ne, sympy.Gt, sympy.Ge, sympy.Lt, sympy.Le)):
+        return False
+    size, limit = condition.args if isinstance(condition, sympy.Ne) else (condition.gts, condition.lts)
+    return size.is_Symbol and limit.is_Integer and int(limit) <= LEAST
+
+
+def _holds(condition: sympy.Basic, evaluation: Evaluation) -> bool | None:
+    """Whether it does for these sizes; None where they do not say."""
+    try:
+        return bool(evaluation(condition))
+    except UnsupportedError:
+        return None
+
+
+_COMPARED = {
+    sympy.Eq: ("==", operator.eq), sympy.Ne: ("!=", operator.ne), sympy.Lt: ("<", operator.lt),
+    sympy.Le: ("<=", operator.le),
+}  # fmt: skip
+
+
+def _required_for(condition: sympy.Basic, translator: Translator) -> list[str]:
+    """What a graph requires for a condition to hold; where it cannot say that, that sizes are those it is made for."""
+    said = _said(condition, translator)
+    if said is not None:
+        return said
+    sizes = [translator.size(symbol) for symbol in condition.free_symbols]
+    return [f"{size.text} == {size.hint}" for size in sizes if isinstance(size, Size)]
+
+
+def _said(condition: sympy.Basic, translator: Translator) -> list[str] | None:
+    """The same; None where the graph cannot say it, or it does not hold now."""
+    if isinstance(condition, sympy.And):
+        parts = [_said(each, translator) for each in condition.args]
+        return None if None in parts else [text for part in parts for text in part or ()]
+    if isinstance(condition, sympy.Or):  # one that holds now, if there is a choice none of one size alone
+        for each in sorted(condition.args, key=lambda each: isinstance(each, sympy.Eq) and each.lhs.is_Symbol):
+            if (said := _said(each, translator)) is not None:
+                return said
+        return None
+    if isinstance(condition, (sympy.Gt, sympy.Ge)):
+        condition = condition.reversed
+    if type(condition) not in _COMPARED:
+        return None
+    word, compare = _COMPARED[type(condition)]
+    try:
+        left, right = map(translator.size, condition.args)
+    except UnsupportedError:
+        return None
+    if not compare(hint_of(left), hint_of(right)):
+        return None
+    known = isinstance(left, int) and isinstance(right, int)
+    return [] if known else [f"{late_text(left)} {word} {late_text(right)}"]
 
 
 def _is_layer(node: Node) -> bool:
@@ -180,7 +273,7 @@ def export(model: torch.nn.Module | ExportedProgram, example: Any, dynamic: Any 
                     "expected the program alone"
                 )
         with torch.no_grad():
-            return Exported(_decomposed(model), [])
+            return Exported(_decomposed(model), [], _conditions_of(model))
     if example is None:
         raise ArgumentTypeError(
             "compile: no example is given for the module, expected a tuple of tensors such as it is called with"
@@ -197,9 +290,25 @@ def export(model: torch.nn.Module | ExportedProgram, example: Any, dynamic: Any 
             return {dim: Dim.AUTO for dim in range(value.ndim)} if isinstance(value, torch.Tensor) else None
 
         shapes = _by_parameter(model, tree_map(any_size, keywords or arguments))
+
+    def again(given: list[Sequence[int]]) -> Exported:
+        leaves, spec = tree_flatten((arguments, keywords))
+        left = iter(given)
+        new = [torch.empty(next(left), dtype=x.dtype) if isinstance(x, torch.Tensor) else x for x in leaves]
+        positional, named = tree_unflatten(new, spec)
+        return _exported(model, positional, named, shapes, None)
+
+    return _exported(model, arguments, keywords, shapes, again)
+
+
+def _exported(
+    model: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any], shapes: Any,
+    again: Callable[[list[Sequence[int]]], Exported] | None,
+) -> Exported:  # fmt: skip
     with torch.no_grad():
         program = torch.export.export(model, arguments, keywords, dynamic_shapes=shapes)
-        return Exported(_decomposed(program), _names(model, arguments, keywords, shapes))
+        names = _names(model, arguments, keywords, shapes)
+        return Exported(_decomposed(program), names, _conditions_of(program), again)
 
 
 def _by_parameter(model: torch.nn.Module, given: Any) -> Any:

@@ -136,7 +136,8 @@ def _layer(result: Any, functions: dict[Any, str]) -> _Layer | None:
     if bias is None or transposed or groups != 1 or {*stride} != {1} or {*padding} != {0}:  # type: ignore[misc]
         return None
     of_x, of_weight = x.meta["val"], weight.meta["val"]  # type: ignore[union-attr]
-    if {*of_x.shape[2:], *of_weight.shape[2:]} != {1} or of_weight.numel() > MOST_WEIGHTS:
+    planes = (*of_x.shape[2:], *of_weight.shape[2:])
+    if not all(type(size) is int and size == 1 for size in planes) or of_weight.numel() > MOST_WEIGHTS:
         return None
     return _Layer(convolution, result, functions[result.target])
 

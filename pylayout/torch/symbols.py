@@ -84,9 +84,23 @@ def _product(*factors: Any) -> _Quotient:
         if isinstance(factor, _Quotient):
             continue
         exact = Fraction(factor)
-        if not (0 <= exact.numerator < _FEW and exact.denominator < _FEW):
+        if not (abs(exact.numerator) < _FEW and exact.denominator < _FEW):
             raise UnsupportedError(f"a size times {factor}, of which floats are rounded")
         above, below = above * exact.numerator, below * exact.denominator
+    return _Quotient(above, below)
+
+
+def _sum(*terms: Any) -> _Quotient:
+    above, below = 0, 1
+    for term in terms:
+        if isinstance(term, (int, Size)):
+            term = _Quotient(term, 1)
+        elif not isinstance(term, _Quotient):
+            exact = Fraction(term)
+            term = _Quotient(exact.numerator, exact.denominator)
+        above, below = above * term.below + term.above * below, below * term.below
+        if below >= _FEW:
+            raise UnsupportedError("a sum of parts of sizes, of which floats are rounded")
     return _Quotient(above, below)
 
 
@@ -94,7 +108,9 @@ def _product(*factors: Any) -> _Quotient:
 _OF_QUOTIENTS: dict[str, Callable[..., Any]] = {
     "ToFloat": lambda size: _Quotient(size, 1),
     "IntTrueDiv": lambda a, b: _Quotient(a, b) if isinstance(b, int) and 0 < b < _FEW else None,
+    "FloatTrueDiv": lambda a, b: _product(a, 1 / Fraction(b)) if isinstance(b, (int, float)) and b != 0 else None,
     "Mul": _product,
+    "Add": _sum,
     "TruncToInt": lambda quotient: quotient.truncated(),
     "FloorToInt": lambda quotient: quotient.floor(),
     "CeilToInt": lambda quotient: quotient.ceil(),

@@ -58,6 +58,56 @@ class Sum(nn.Module):
         return x + sum(others)
 
 
+class Parity(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] % 2 == 0 else x * 3
+
+
+class Taller(nn.Module):
+    def forward(self, x):
+        return x.sum(0) if 3 * x.shape[0] > 2 * x.shape[1] else x.mean(0)
+
+
+class Windows(nn.Module):
+    """Rows are padded to whole windows where they have to be."""
+
+    def forward(self, x):
+        missing = (4 - x.shape[1] % 4) % 4
+        if missing:
+            x = nn.functional.pad(x, (0, missing))
+        return x.unflatten(1, (-1, 4)).amax(2)
+
+
+@pytest.mark.parametrize(
+    "module, shapes, other",
+    [
+        (Parity(), ((4, 3), (6, 2)), (5, 3)),
+        (Taller(), ((4, 3), (4, 5)), (2, 5)),
+        (Windows(), ((2, 8), (3, 12)), (2, 9)),
+    ],
+    ids=["parity", "taller", "windows"],
+)
+def test_sizes_for_which_a_module_does_something_else(module, shapes, other, tmp_path):
+    """A module is exported again for them; a program, and a saved plan, refuse them."""
+    x = torch.randn(shapes[0])
+    plan = pl.compile(module, x, dynamic=True, device="cpu")
+    plan.save(tmp_path / "model.plan")
+    for shape in (*shapes, other, shapes[1], other):
+        given = torch.randn(shape)
+        close(plan.run(given.numpy())[0], module(given))
+    dynamic = torch.export.Dim.DYNAMIC
+    program = torch.export.export(module, (x,), dynamic_shapes=({0: dynamic, 1: dynamic},))
+    for made, error in (
+        (pl.compile(program, device="cpu"), "exported for sizes where"),
+        (pl.load_plan(tmp_path / "model.plan"), "made for sizes where"),
+    ):
+        for shape in shapes:
+            given = torch.randn(shape)
+            close(made.run(given.numpy())[0], module(given))
+        with pytest.raises(pl.Error, match=error):
+            made.run(torch.randn(other).numpy())
+
+
 def test_any_sizes_of_arguments_without_names():
     plan = pl.compile(Sum(), (torch.randn(2, 3), torch.randn(2, 3), torch.randn(2, 3)), dynamic=True, device="cpu")
     given = [torch.randn(5, 4) for _ in range(3)]

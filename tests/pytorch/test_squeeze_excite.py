@@ -121,3 +121,25 @@ def test_the_ops_in_pytorch(hidden, gate, dtype):
     for mine, wanted in zip(made, [expected.detach(), *(each.grad for each in exact)], strict=True):
         assert mine.dtype == dtype and mine.shape == wanted.shape
         assert (mine.double() - wanted).norm() <= bound * wanted.norm()
+
+
+def test_a_gate_of_planes_of_any_size():
+    """A convolution of 1x1 over whole planes: sizes that calls decide are none that are 1."""
+
+    class Gate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution = nn.Conv2d(3, 3, 1)
+
+        def forward(self, x):
+            return x * self.convolution(x).sigmoid()
+
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module = Gate()
+    compiled = torch.compile(module, backend="pylayout", dynamic=True)
+    for shape in ((2, 3, 17, 9), (1, 3, 8, 12)):
+        x = torch.randn(shape)
+        made = torch.autograd.grad(compiled(x).square().sum(), [*module.parameters()])
+        wanted = torch.autograd.grad(module(x).square().sum(), [*module.parameters()])
+        _check(dict(enumerate(zip(made, wanted, strict=True))), 1e-5)
