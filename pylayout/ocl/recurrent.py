@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -30,29 +31,44 @@ def _layers(
     """All levels; None where PyTorch's steps are taken."""
     directions, each = 2 if both else 1, 4 if has_biases else 2
     tensors = (x, *states, *params)
+    kind = x.device.type
+    lowered = torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if lowered else x.dtype
     if (
         not _takes_levels(x.device)
         or x.ndim != 3
         or len(params) != levels * directions * each  # projections
-        or x.dtype not in (torch.float32, torch.float16, torch.bfloat16)
-        or any(given.dtype != x.dtype or given.device != x.device for given in tensors)
+        or dtype not in (torch.float32, torch.float16, torch.bfloat16)
+        or any(given.device != x.device for given in tensors)
+        or any(not given.is_floating_point() if lowered else given.dtype != dtype for given in tensors)
         or any(not given.numel() for given in tensors)
         or any(state.ndim != 3 or state.shape[0] != levels * directions for state in states)
-        or torch.is_autocast_enabled(x.device.type)
         or torch._C._functorch.peek_interpreter_stack() is not None
         or any(torch._C._functorch.is_functorch_wrapped_tensor(given) for given in tensors)
         or torch.autograd.forward_ad._current_level >= 0
     ):
         return None
+    if lowered:  # all of it: products are most of the work, and sums are of float32 anyway
+        x, *rest = (given.to(dtype) for given in tensors)
+        states, params = rest[: len(states)], rest[len(states) :]
+    with torch.autocast(kind, enabled=False) if lowered else nullcontext():
+        return _levels(cell, x, states, params, directions, each, dropout if train else 0.0, batch_first)
+
+
+def _levels(
+    cell: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], directions: int, each: int,
+    dropout: float, batch_first: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    levels = len(params) // (directions * each)
     last: list[list[Tensor]] = [[] for _ in states]
     for level in range(levels):
         at = level * directions
         own = params[at * each : (at + directions) * each]
         begin = [state[at : at + directions] for state in states]
-        x, *after = torch.ops.pylayout.recurrent(cell, x, begin, own, both, batch_first)
+        x, *after = torch.ops.pylayout.recurrent(cell, x, begin, own, directions > 1, batch_first)
         for kept, state in zip(last, after):  # noqa: B905  # one state, or two
             kept.append(state)
-        if dropout > 0 and train and level + 1 < levels:
+        if dropout > 0 and level + 1 < levels:
             x = torch.dropout(x, dropout, True)
     return x, *[kept[0] if levels == 1 else torch.cat(kept) for kept in last]
 

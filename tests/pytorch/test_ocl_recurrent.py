@@ -101,7 +101,7 @@ def test_processors_take_pytorchs_steps(monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_stays_with_pytorchs_steps(kind):
-    """Projections, double gradients, transforms, sequences of different lengths, autocast, tensors without elements."""
+    """Projections, double gradients, transforms, sequences of different lengths, tensors without elements."""
     torch.manual_seed(1)
     layer = KINDS[kind](5, 7)
     x, _ = given_to(layer)
@@ -130,11 +130,29 @@ def test_what_stays_with_pytorchs_steps(kind):
     check([device(x[:, 0].to("ocl:0"))[0]], [layer(x[:, 0])[0]], 1e-5)  # without a batch
     with torch.inference_mode():
         check([device(x.to("ocl:0"))[0]], [layer(x)[0]], 1e-5)
-    with torch.autocast("ocl", dtype=torch.float16):
-        check([device(x.to("ocl:0"))[0].float()], [layer(x)[0]], 0.01)
     if kind == "lstm":
         layer = nn.LSTM(5, 7, proj_size=3)
         check([copy.deepcopy(layer).to("ocl:0")(x.to("ocl:0"))[0]], [layer(x)[0]], 1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_autocast(kind):
+    """All of it in half precision, gradients of weights in float32."""
+    torch.manual_seed(1)
+    layer = KINDS[kind](5, 7, 2)
+    x, _ = given_to(layer)
+    device = copy.deepcopy(layer).to("ocl:0")
+    there = x.to("ocl:0").requires_grad_()
+    with torch.profiler.profile() as recording, torch.autocast("ocl", dtype=torch.float16):
+        y = device(there)[0]
+        y.float().square().sum().backward()
+    assert y.dtype == torch.float16 and there.grad.dtype == torch.float32
+    assert "pylayout::recurrent_backward" in {event.name for event in recording.events()}
+    given = x.clone().requires_grad_()
+    exact = layer(given)[0]
+    exact.square().sum().backward()
+    made = [y.float(), there.grad, *(each.grad for each in device.parameters())]
+    check(made, [exact, given.grad, *(each.grad for each in layer.parameters())], 0.02)
 
 
 def test_dropout_between_levels():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import recurrent as _ops  # noqa: F401  # defines pylayout::recurrent
 from ..call import Call, Operand, require
 from ..registry import converter
@@ -17,13 +19,15 @@ def _reordered(call: Call, value: Operand, order: Sequence[int], axis: int) -> O
     """Gates, which lie along the axis, in another order."""
     if len(order) == 1:
         return value
-    parts = call.op("split", value, [value.shape[axis] // len(order)] * len(order), axis)
-    made: Operand = call.op("concat", [parts[gate] for gate in order], axis)
+    shape = [*value.shape]
+    apart = call.op("reshape", value, [*shape[:axis], len(order), shape[axis] // len(order), *shape[axis + 1 :]])
+    gates = call.graph.constant(np.array(order, np.int64))
+    made: Operand = call.op("reshape", call.op("index_select", apart, axis, gates), shape)
     return made
 
 
 def _stacked(call: Call, each: Sequence[Operand]) -> Operand:
-    made: Operand = call.op("stack", [*each], 0)
+    made: Operand = call.op("stack", [*each], 0) if len(each) > 1 else call.reshape(each[0], [1, *each[0].shape])
     return made
 
 
@@ -35,12 +39,11 @@ class _Level:
         self.cell = "rnn" if cell in ("tanh", "relu") else cell
         self.order = _ORDERS[self.cell]
         each = len(params) // self.directions
-        gates = [_reordered(call, given, self.order, 0) for given in params]
-        self.w, self.r = (_stacked(call, gates[place::each]) for place in (0, 1))
+        self.w, self.r = (_reordered(call, _stacked(call, params[place::each]), self.order, 1) for place in (0, 1))
         self.b = None
         if each == 4:
-            pairs = zip(gates[2::each], gates[3::each], strict=True)
-            self.b = _stacked(call, [call.op("concat", [*pair], 0) for pair in pairs])
+            rows = _stacked(call, [given for at, given in enumerate(params) if at % each > 1])
+            self.b = call.op("reshape", _reordered(call, rows, self.order, 1), [self.directions, -1])
         self.how: dict[str, Any] = {"direction": "bidirectional" if both else "forward", "batch_first": batch_first}
         if cell == "gru":
             self.how["linear_before_reset"] = True
