@@ -2,10 +2,11 @@
 
     python -m bench.recurrent_layers                          the device ocl
     python -m bench.recurrent_layers --device cuda            the same by cuDNN, in a process of its own
-    python -m bench.recurrent_layers lstm:64x4x256x2 gru:128x64x512x2:both --dtype float32
+    python -m bench.recurrent_layers lstm:64x4x256x2 gru:128x64x512x2:both --dtype float32 --packed --autocast
 
 A layer is its cell, steps x sequences x units x levels, and `both` for both directions; features are as many as units.
-A line for each: ms until the device is done, the median of runs of four.
+A line for each: ms until the device is done, the median of runs of four. --packed: sequences of different lengths, from
+all steps to half of them. --autocast: in half precision that way.
 """
 
 from __future__ import annotations
@@ -51,13 +52,20 @@ def measure(torch: Any, layer: str, options: argparse.Namespace, dtype: str, wai
     made = getattr(torch.nn, cell.upper())(units, units, levels, bidirectional=bool(both))
     made = made.to(options.device, getattr(torch, dtype))
     x = torch.randn(steps, sequences, units).to(options.device, getattr(torch, dtype)).requires_grad_()
+    lengths = torch.linspace(steps, steps // 2, sequences).long()
+
+    def run() -> Any:
+        with torch.autocast(options.device, torch.float16, enabled=options.autocast):
+            if not options.packed:
+                return made(x)[0]
+            return made(torch.nn.utils.rnn.pack_padded_sequence(x, lengths))[0].data
 
     def forward() -> None:
         with torch.no_grad():
-            made(x)
+            run()
 
     def step() -> None:
-        made(x)[0].sum().backward()
+        run().sum().backward()
         for each in (x, *made.parameters()):
             each.grad = None
 
@@ -70,6 +78,8 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("layers", nargs="*", default=LAYERS)
     parser.add_argument("--device", choices=["ocl", "cuda"], default="ocl")
     parser.add_argument("--dtype", nargs="+", choices=["float32", "float16", "bfloat16"], default=["float32"])
+    parser.add_argument("--packed", action="store_true", help="sequences of different lengths")
+    parser.add_argument("--autocast", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args(given)
     if options.device == "ocl":

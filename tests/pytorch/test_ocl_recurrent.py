@@ -101,7 +101,7 @@ def test_processors_take_pytorchs_steps(monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_stays_with_pytorchs_steps(kind):
-    """Projections, double gradients, transforms, sequences of different lengths, tensors without elements."""
+    """Projections, double gradients, transforms, tensors without elements."""
     torch.manual_seed(1)
     layer = KINDS[kind](5, 7)
     x, _ = given_to(layer)
@@ -116,11 +116,6 @@ def test_what_stays_with_pytorchs_steps(kind):
 
     check(second(device, x.to("ocl:0")), second(copy.deepcopy(layer).double(), x.double()), 2e-5)
 
-    packed = nn.utils.rnn.pack_padded_sequence
-    lengths = torch.tensor([4, 2, 1])
-    ours, exact = (each(packed(given, lengths))[0].data for each, given in ((device, x.to("ocl:0")), (layer, x)))
-    check([ours], [exact], 1e-5)
-
     by_func = torch.func.grad(lambda x: device(x)[0].pow(2).sum())(x.to("ocl:0"))
     given = x.clone().requires_grad_()
     layer(given)[0].pow(2).sum().backward()
@@ -133,6 +128,35 @@ def test_what_stays_with_pytorchs_steps(kind):
     if kind == "lstm":
         layer = nn.LSTM(5, 7, proj_size=3)
         check([copy.deepcopy(layer).to("ocl:0")(x.to("ocl:0"))[0]], [layer(x)[0]], 1e-5)
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sequences_of_different_lengths(kind, both):
+    """Forward, gradients, and gradients of those, of packed sequences in any order; autocast."""
+    rnn = nn.utils.rnn
+    torch.manual_seed(1)
+    layer = KINDS[kind](5, 7, 2, bidirectional=both)
+    x, lengths = torch.randn(6, 4, 5), torch.tensor([3, 6, 1, 4])
+
+    def run(layer, x, again):
+        x = x.clone().requires_grad_()
+        packed, last = layer(rnn.pack_padded_sequence(x, lengths, enforce_sorted=False))
+        y, _ = rnn.pad_packed_sequence(packed)
+        loss = y.square().sum() + sum(state.sin().sum() for state in (last if kind == "lstm" else [last]))
+        (slope,) = torch.autograd.grad(loss, x, create_graph=True)
+        layer.zero_grad()
+        (slope.square().sum() if again else loss).backward()
+        return [y.detach(), slope.detach(), x.grad, *(p.grad for p in layer.parameters())]
+
+    device = copy.deepcopy(layer).to("ocl:0")
+    for again in (False, True):
+        check(run(device, x.to("ocl:0"), again), run(copy.deepcopy(layer).double(), x.double(), again), 2e-5)
+    assert torch.ocl.fallbacks() == []
+    with torch.autocast("ocl", dtype=torch.float16):
+        made = device(rnn.pack_padded_sequence(x.to("ocl:0"), lengths, enforce_sorted=False))[0].data
+    assert made.dtype == torch.float16
+    check([made.float()], [layer(rnn.pack_padded_sequence(x, lengths, enforce_sorted=False))[0].data], 0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)

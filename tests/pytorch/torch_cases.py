@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+import pylayout.torch.recurrent  # noqa: F401  # defines its ops
+
 _generator = torch.Generator().manual_seed(7)
 
 
@@ -56,21 +58,20 @@ _LEVELS = [
 
 
 def _level(cell: str, both: bool, batch_first: bool, bias: bool) -> tuple[Any, ...]:
-    """Of a recurrent layer: of both directions, of which dimensions, with biases."""
+    """Of a recurrent layer: of both directions, of which dimensions, with biases; lengths where steps are outermost."""
     of = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(cell, torch.nn.RNN)
     with torch.random.fork_rng():
         torch.manual_seed(len(cell))
         params = [each.detach() for each in of(5, 7, bidirectional=both, bias=bias).parameters()]
         states = [torch.randn(1 + both, 4 if not batch_first else 3, 7) for _ in range(2 if cell == "lstm" else 1)]
-        return cell, torch.randn(3, 4, 5), states, params, both, batch_first
+        lengths = None if batch_first or not bias else torch.tensor([3, 3, 2, 1])
+        return cell, torch.randn(3, 4, 5), states, params, both, batch_first, lengths
 
 
 def _level_backward(*how: Any) -> tuple[Any, ...]:
-    cell, x, states, params, both, batch_first = _level(*how)
-    run = getattr(torch._VF, cell if cell in ("lstm", "gru") else f"rnn_{cell}")
-    given = states if cell == "lstm" else states[0]
-    y, *_ = run(x, given, params, how[3], 1, 0.0, False, both, batch_first)
-    return cell, x, states, params, y, [y.cos(), *map(torch.sin, states)], both, batch_first
+    cell, x, states, params, both, batch_first, lengths = _level(*how)
+    y, *_ = torch.ops.pylayout.recurrent(cell, x, states, params, both, batch_first, lengths)
+    return cell, x, states, params, y, [y.cos(), *map(torch.sin, states)], both, batch_first, lengths
 
 
 X = r(2, 3, 4)

@@ -55,9 +55,11 @@ class _Level:
         made: Operand = self.call.op("transpose", state, 0, 1) if self.batch_first else state
         return made
 
-    def run(self, x: Operand, states: Sequence[Operand]) -> tuple[Operand, list[Operand]]:
+    def run(
+        self, x: Operand, states: Sequence[Operand], lengths: Operand | None = None
+    ) -> tuple[Operand, list[Operand]]:
         begin = [self.turned(state) for state in states]
-        y, *after = self.call.op(self.cell, x, self.w, self.r, self.b, None, *begin, **self.how)
+        y, *after = self.call.op(self.cell, x, self.w, self.r, self.b, lengths, *begin, **self.how)
         if not self.batch_first:
             y = self.call.op("transpose", y, 1, 2)
         return self.call.op("reshape", y, [*x.shape[:2], -1]), [self.turned(state) for state in after]
@@ -88,16 +90,16 @@ def _nothing_of(call: Call, value: Operand) -> Operand:
 @converter("pylayout.recurrent.default")
 def recurrent(
     call: Call, cell: str, x: Operand, states: Sequence[Operand], params: Sequence[Operand], both: bool,
-    batch_first: bool,
+    batch_first: bool, lengths: Operand | None,
 ) -> list[Operand]:  # fmt: skip
-    y, (h, *c) = _Level(call, cell, params, both, batch_first).run(x, states)
+    y, (h, *c) = _Level(call, cell, params, both, batch_first).run(x, states, lengths)
     return [y, h, c[0] if c else _nothing_of(call, h)]
 
 
 @converter("pylayout.recurrent_backward.default")
 def recurrent_backward(
     call: Call, cell: str, x: Operand, states: Sequence[Operand], params: Sequence[Operand], y: Operand,
-    grads: Sequence[Operand], both: bool, batch_first: bool,
+    grads: Sequence[Operand], both: bool, batch_first: bool, lengths: Operand | None,
 ) -> list[Operand]:  # fmt: skip
     level = _Level(call, cell, params, both, batch_first)
 
@@ -108,7 +110,7 @@ def recurrent_backward(
         return made
 
     begin, after = ([level.turned(state) for state in given] for given in (states, grads[1:]))
-    given = [x, level.w, level.r, steps(y), steps(grads[0]), level.b, None, *begin]
+    given = [x, level.w, level.r, steps(y), steps(grads[0]), level.b, lengths, *begin]
     if cell == "lstm":
         given.append(None)  # peepholes
     dx, dw, dr, db, *of_states = call.op(f"{level.cell}_backward", *given, *after, **level.how)
