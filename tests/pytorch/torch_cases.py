@@ -517,6 +517,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 6, 4, 4), IMAGE, r(6, 8, 3, 3), [6], [2, 1], [1, 0], [1, 1], False, [0, 0], 1, [True, True, True]),
         (r(2, 8, 7, 6), IMAGE, r(8, 1, 3, 3), [8], [1, 1], [1, 1], [1, 1], False, [0, 0], 8, [True, True, False]),
         (r(2, 6, 14, 11), IMAGE, r(8, 6, 3, 3), [6], [2, 2], [1, 1], [1, 1], True, [1, 0], 1, [True, True, True]),
+        (r(2, 6, 18, 7), IMAGE, r(8, 6, 3, 3), [6], [3, 1], [2, 2], [1, 2], True, [1, 1], 1, [True, True, True]),
         (r(1, 6, 3), r(1, 8, 8), r(6, 8, 3), [6], [2], [0], [1], False, [0], 1, [True, True, True]),
     ],
     "_native_batch_norm_legit.no_stats": [

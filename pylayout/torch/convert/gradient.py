@@ -31,9 +31,13 @@ def convolution_backward(
     def zeros(like: Operand, shape: list[Any]) -> Any:
         return call.op("expand", call.tensor(0.0, like.dtype.name), shape)
 
+    # With output padding of a whole stride a convolution goes on behind the positions of x.
+    beyond = [o // s for o, s in zip(_each(output_padding, rank), stride, strict=True)] if transposed else [0] * rank
     if output_mask[0]:
         if transposed:
             dx = call.op(f"conv{rank}d", grad, weight, None, **window)
+            if any(beyond):
+                dx = call.op("slice", dx, [0] * rank, list(x.shape[2:]), [*range(2, x.ndim)])
         else:
             # What a stride leaves over at the end is not in the sizes of grad.
             extra = [
@@ -43,6 +47,8 @@ def convolution_backward(
             dx = call.op(f"conv_transpose{rank}d", grad, weight, None, **window, output_padding=extra)
     if output_mask[1]:
         one, other = (grad, x) if transposed else (x, grad)
+        if any(beyond):
+            other = call.op("pad", other, [each for more in reversed(beyond) for each in (0, more)])
         dw = (
             zeros(weight, list(weight.shape))
             if empty
