@@ -55,18 +55,32 @@ double conv_transpose_flops(const Op& op) {
   return per_input * double(op.in(0).elements());
 }
 
-// By x: a convolution of the gradient; by the weights: that of a convolution whose input is the gradient.
+// By x: a convolution of the gradient; by the weights: that of a convolution whose input is the gradient.  With output
+// padding of a whole stride that convolution goes on behind the positions of x.
 void derive_conv_transpose(Derivation& d) {
-  const Op& op = d.op();
+  Op op = d.op();
   const int spatial = spatial_rank(op);
   Attributes window;
   window.take(op.attributes, {attr::stride, attr::padding, attr::dilation, attr::groups});
-  d.give_if_wanted(0, [&] { return d.make(concat("conv", spatial, "d"), window, {d.gradient(), d.input(1)}); });
+  const auto stride = positive_per_axis(op, attr::stride, spatial);
+  const auto extra = expand_ints(op, attr::output_padding, spatial);
+  std::vector<int64_t> grown, cropped;  // as pad has them, the last dimension first
+  for (size_t i = size_t(spatial); i-- > 0;) {
+    const int64_t steps = extra[i] / stride[i];
+    for (const int64_t each : {int64_t(0), steps}) grown.push_back(each);
+    for (const int64_t each : {int64_t(0), -steps}) cropped.push_back(each);
+  }
+  const auto padded = [&](Derivation::Value value, const std::vector<int64_t>& pad) {
+    return grown == cropped ? value : d.make("pad", Attributes{{attr::pad, pad}}, {value});
+  };
+  d.give_if_wanted(0, [&] {
+    return padded(d.make(concat("conv", spatial, "d"), window, {d.gradient(), d.input(1)}), cropped);
+  });
   d.give_if_wanted(1, [&] {
     Attributes attributes = window;
     const Dims& weight = op.in(1).shape;
     attributes.set(attr::kernel_size, std::vector<int64_t>(weight.begin() + 2, weight.end()));
-    return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.gradient(), d.input(0)});
+    return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.gradient(), padded(d.input(0), grown)});
   });
   d.give_if_wanted(2, [&] {
     std::vector<int64_t> dims{0};

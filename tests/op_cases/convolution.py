@@ -109,6 +109,15 @@ add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,)), conv(1, True), strid
 add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,)), conv(2, True), stride=2, padding=1)
 add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 3, 2)), conv(2, True), groups=2, dilation=2)
 add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 4, 4), (6,)), conv(2, True), stride=2, post_ops="tanh, scale(-2)")
+add(  # output padding of a whole stride
+    "conv_transpose2d",
+    normal((2, 8, 7, 6), (8, 6, 3, 3), (6,)),
+    conv(2, True),
+    stride=(3, 1),
+    padding=2,
+    dilation=(1, 2),
+    output_padding=(1, 1),
+)
 # What is added as in the gradient of two branches.
 add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,), (2, 4, 19)), conv(1, True), stride=2)
 add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,), (2, 5, 9, 11)), conv(2, True), stride=2, padding=1)
