@@ -71,13 +71,9 @@ void recurrent_step(__global float* restrict space, X_IN(b), LENGTHS_IN(lengths)
     }
 #if CELL == 0
     __global float* cell = STATE_BUFFER(2, d) + own;
-    const int of_p = d * 3 * UNITS + j;
-    const float old = *cell;
-    const float in = pl_sigmoid(of_x[0] + of_state[0] + (HAS(16) ? LOAD(X, p, of_p) * old : 0.0f));
-    const float forget = pl_sigmoid(of_x[2] + of_state[2] + (HAS(16) ? LOAD(X, p, of_p + 2 * UNITS) * old : 0.0f));
-    const float now = forget * old + in * tanh(of_x[3] + of_state[3]);
-    const float out = pl_sigmoid(of_x[1] + of_state[1] + (HAS(16) ? LOAD(X, p, of_p + UNITS) * now : 0.0f));
-    const float h = out * tanh(now);
+    float a[GATES];
+    for (int gate = 0; gate < GATES; ++gate) a[gate] = of_x[gate] + of_state[gate];
+    const float now = lstm_gates(a, *cell, p, d * 3 * UNITS + j, sizes), h = a[1] * tanh(now);
     *cell = now;
     if (s == length - 1) STORE(X, last_c, STATE_AT(d, n) + j, now);
 #elif CELL == 1

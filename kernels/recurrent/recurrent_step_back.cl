@@ -41,8 +41,7 @@ __kernel void recurrent_gates(__global float* restrict space, X_IN(b), LENGTHS_I
         of_state[gate] = HAS(1) ? LOAD(X, b, bias + GATES * UNITS) : 0.0f;
     }
 #if CELL == 0
-    float cell = HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + j) : 0.0f, peephole[3];
-    for (int gate = 0; gate < 3; ++gate) peephole[gate] = HAS(16) ? LOAD(X, p, (d * 3 + gate) * UNITS + j) : 0.0f;
+    float cell = HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + j) : 0.0f;
 #endif
     for (int s = 0; s < sizes.steps; ++s) {
         const int t = s < length ? TIME(s) : s, row = ROW(n, t);
@@ -57,13 +56,8 @@ __kernel void recurrent_gates(__global float* restrict space, X_IN(b), LENGTHS_I
 #if CELL == 0
         float a[GATES];
         for (int gate = 0; gate < GATES; ++gate) a[gate] = slot[gate * UNITS] + of_input[gate] + of_state[gate];
-        const float in = pl_sigmoid(a[0] + peephole[0] * cell), forget = pl_sigmoid(a[2] + peephole[2] * cell);
-        const float g = tanh(a[3]);
-        cell = forget * cell + in * g;
-        slot[0] = in;
-        slot[UNITS] = pl_sigmoid(a[1] + peephole[1] * cell);
-        slot[2 * UNITS] = forget;
-        slot[3 * UNITS] = g;
+        cell = lstm_gates(a, cell, p, d * 3 * UNITS + j, sizes);
+        for (int gate = 0; gate < GATES; ++gate) slot[gate * UNITS] = a[gate];
         space[sizes.cells_at + UNIT_AT(d, row) + j] = cell;
 #elif CELL == 1
         const float r = pl_sigmoid(slot[UNITS] + of_input[1] + of_state[1]), a = slot[3 * UNITS] + of_state[2];
@@ -127,38 +121,17 @@ void recurrent_step_back(__global float* restrict space, X_IN(r), X_IN(grad), LE
     const int t = TIME(s), row = ROW(n, t);
     __global float* slot = space + sizes.gates_at + SLOT_AT(d, row, 0) + k;
     const float dy = dh + LOAD(X, grad, RESULT_AT(d, n, t) + k);
-    float of_product[GATES];
 #if CELL == 0
     __global const float* cells = space + sizes.cells_at + k;
-    const float in = slot[0], out = slot[UNITS], forget = slot[2 * UNITS], g = slot[3 * UNITS];
     const float old = s > 0    ? cells[UNIT_AT(d, ROW(n, TIME(s - 1)))]
                       : HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + k)
                                : 0.0f;
-    const float bent = tanh(cells[UNIT_AT(d, row)]), of_out = dy * bent * out * (1.0f - out);
-    const int of_p = d * 3 * UNITS + k;
-    float of_cell = kept + dy * out * (1.0f - bent * bent);
-    if (HAS(16)) of_cell += of_out * LOAD(X, p, of_p + UNITS);
-    of_product[0] = of_cell * g * in * (1.0f - in);
-    of_product[1] = of_out;
-    of_product[2] = of_cell * old * forget * (1.0f - forget);
-    of_product[3] = of_cell * in * (1.0f - g * g);
-    *rest = of_cell * forget;
-    if (HAS(16)) *rest += of_product[0] * LOAD(X, p, of_p) + of_product[2] * LOAD(X, p, of_p + 2 * UNITS);
-    for (int gate = 0; gate < GATES; ++gate) slot[gate * UNITS] = of_product[gate];
-#elif CELL == 1
-    const float z = slot[0], reset = slot[UNITS], g = slot[2 * UNITS], of_g = dy * (1.0f - z) * (1.0f - g * g);
-    of_product[0] = dy * (space[sizes.previous_at + UNIT_AT(d, row) + k] - g) * z * (1.0f - z);
-    of_product[1] = of_g * slot[3 * UNITS] * reset * (1.0f - reset);
-    of_product[2] = of_g * reset;
-    *rest = dy * z;
-    slot[0] = of_product[0];
-    slot[UNITS] = of_product[1];
-    slot[2 * UNITS] = of_g;
-    slot[3 * UNITS] = of_product[2];
+    *rest = gates_back(slot, dy, kept, old, cells[UNIT_AT(d, row)], 0.0f, p, d * 3 * UNITS + k, sizes);
 #else
-    of_product[0] = RELU ? (slot[0] > 0.0f ? dy : 0.0f) : dy * (1.0f - slot[0] * slot[0]);
-    slot[0] = of_product[0];
+    const float before_step = CELL == 1 ? space[sizes.previous_at + UNIT_AT(d, row) + k] : 0.0f;
+    *rest = gates_back(slot, dy, 0.0f, 0.0f, 0.0f, before_step, p, 0, sizes);
 #endif
     __global float* after = GRADIENTS(s % 2, d) + (idx_t)k * PADDED_BATCH + n;
-    for (int gate = 0; gate < GATES; ++gate) after[(idx_t)gate * UNITS * PADDED_BATCH] = of_product[gate];
+    for (int gate = 0; gate < GATES; ++gate)
+        after[(idx_t)gate * UNITS * PADDED_BATCH] = slot[(CELL == 1 && gate == 2 ? 3 : gate) * UNITS];
 }

@@ -123,18 +123,11 @@ __kernel void recurrent_steps(__global float* restrict space, X_IN(b), LENGTHS_I
                 previous[UNIT_AT(d, row) + j] = h[q][j];
 #endif
 #if CELL == 0
-                const float before = c[q][j];
-                const float in = pl_sigmoid(a[0] + (HAS(16) ? LOAD(X, p, of_p + j) * before : 0.0f));
-                const float forget = pl_sigmoid(a[2] + (HAS(16) ? LOAD(X, p, of_p + 2 * UNITS + j) * before : 0.0f));
-                const float g = tanh(a[3]), cell = forget * before + in * g;
-                const float out = pl_sigmoid(a[1] + (HAS(16) ? LOAD(X, p, of_p + UNITS + j) * cell : 0.0f));
+                const float cell = lstm_gates(a, c[q][j], p, of_p + j, sizes);
                 c[q][j] = cell;
-                r_h[q][j] = out * tanh(cell);
+                r_h[q][j] = a[1] * tanh(cell);
 #if KEEP
-                slot[j] = in;
-                slot[UNITS + j] = out;
-                slot[2 * UNITS + j] = forget;
-                slot[3 * UNITS + j] = g;
+                for (int gate = 0; gate < GATES; ++gate) slot[gate * UNITS + j] = a[gate];
                 cells[UNIT_AT(d, row) + j] = cell;
 #endif
 #else

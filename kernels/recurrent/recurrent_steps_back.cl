@@ -48,33 +48,13 @@ __kernel void recurrent_steps_back(__global float* restrict space, X_IN(r), X_IN
         EACH_UNIT(j) {
             const float dy = dh[j] + LOAD(X, grad, RESULT_AT(d, n, t) + j);
 #if CELL == 0
-            const float in = slot[j], out = slot[UNITS + j], forget = slot[2 * UNITS + j], g = slot[3 * UNITS + j];
-            const float before = s > 0   ? cells[UNIT_AT(d, ROW(n, TIME(s - 1))) + j]
-                                 : HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + j)
-                                          : 0.0f;
-            const float bent = tanh(cells[UNIT_AT(d, row) + j]);
-            const float of_out = dy * bent * out * (1.0f - out);
-            float of_cell = dc[j] + dy * out * (1.0f - bent * bent);
-            if (HAS(16)) of_cell += of_out * LOAD(X, p, of_p + UNITS + j);
-            const float of_in = of_cell * g * in * (1.0f - in), of_forget = of_cell * before * forget * (1.0f - forget);
-            dc[j] = of_cell * forget;
-            if (HAS(16)) dc[j] += of_in * LOAD(X, p, of_p + j) + of_forget * LOAD(X, p, of_p + 2 * UNITS + j);
-            slot[j] = of_in;
-            slot[UNITS + j] = of_out;
-            slot[2 * UNITS + j] = of_forget;
-            slot[3 * UNITS + j] = of_cell * in * (1.0f - g * g);
-#elif CELL == 1
-            const float z = slot[j], r_ = slot[UNITS + j], g = slot[2 * UNITS + j];
-            const float of_g = dy * (1.0f - z) * (1.0f - g * g);
-            slot[j] = dy * (previous[UNIT_AT(d, row) + j] - g) * z * (1.0f - z);
-            slot[2 * UNITS + j] = of_g;
-            if (RESET_AFTER) {
-                slot[UNITS + j] = of_g * slot[3 * UNITS + j] * r_ * (1.0f - r_);
-                slot[3 * UNITS + j] = of_g * r_;
-            }
-            dc[j] = dy * z;  // of the state before, so far
+            const float old = s > 0    ? cells[UNIT_AT(d, ROW(n, TIME(s - 1))) + j]
+                              : HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + j)
+                                       : 0.0f;
+            dc[j] = gates_back(slot + j, dy, dc[j], old, cells[UNIT_AT(d, row) + j], 0.0f, p, of_p + j, sizes);
 #else
-            slot[j] = RELU ? (slot[j] > 0.0f ? dy : 0.0f) : dy * (1.0f - slot[j] * slot[j]);
+            const float before = CELL == 1 ? previous[UNIT_AT(d, row) + j] : 0.0f;
+            dc[j] = gates_back(slot + j, dy, 0.0f, 0.0f, 0.0f, before, p, of_p + j, sizes);
 #endif
         }
         barrier(BOTH_FENCES);
