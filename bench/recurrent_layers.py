@@ -12,10 +12,10 @@ all steps to half of them. --autocast: in half precision that way.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from .turns import take_turns
 
 LAYERS = [
     "lstm:64x4x256x2",
@@ -29,20 +29,6 @@ LAYERS = [
     "lstm:35x20x650x2",
 ]
 RUNS = 4  # without waiting for the device between them
-
-
-def ms_of(run: Callable[[], Any], wait: Callable[[], Any], rounds: int) -> float:
-    for _ in range(RUNS):
-        run()
-    wait()
-    found = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(RUNS):
-            run()
-        wait()
-        found.append((time.perf_counter() - start) / RUNS)
-    return 1e3 * statistics.median(found)
 
 
 def measure(torch: Any, layer: str, options: argparse.Namespace, dtype: str, wait: Callable[[], Any]) -> str:
@@ -69,8 +55,17 @@ def measure(torch: Any, layer: str, options: argparse.Namespace, dtype: str, wai
         for each in (x, *made.parameters()):
             each.grad = None
 
-    of_forward, of_step = ms_of(forward, wait, options.rounds), ms_of(step, wait, options.rounds)
-    return f"{options.device} {dtype} {layer}: forward {of_forward:.2f} ms, step {of_step:.2f} ms"
+    def several(run: Callable[[], None]) -> Callable[[], None]:
+        def runs() -> None:
+            for _ in range(RUNS):
+                run()
+            wait()
+
+        return runs
+
+    ms = take_turns({"forward": several(forward), "step": several(step)}, options.rounds)
+    told = ", ".join(f"{name} {each / RUNS:.2f} ms" for name, each in ms.items())
+    return f"{options.device} {dtype} {layer}: {told}"
 
 
 def main(given: Sequence[str] | None = None) -> None:

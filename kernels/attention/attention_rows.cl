@@ -9,7 +9,7 @@
 // With GROUP, k and v have one head for GROUP of q: h there is h / GROUP.  With SOFTCAP, the scaled product x is
 // SOFTCAP * tanh(x / SOFTCAP) before the mask.
 // Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), MASK
-// alike with strides of 0 where it is repeated. 
+// alike with strides of 0 where it is repeated.
 // One work-item computes one row of dst, padding (as zero) included, VALUES columns of it at a time: for each piece it
 // goes through the keys once, and scales what it has down whenever a larger score appears.
 #include "attention/dropout.clh"

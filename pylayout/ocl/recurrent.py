@@ -87,25 +87,16 @@ def _levels(
     return x, *[kept[0] if levels == 1 else torch.cat(kept) for kept in last]
 
 
-def _layer(cell: str) -> Any:
-    def layer(x: Tensor, hx: Any, params: Sequence[Tensor], *how: Any) -> Any:
-        made = _layers(cell, x, hx if cell == "lstm" else [hx], params, *how)
-        return OF_PYTORCH[cell].decompose(x, hx, params, *how) if made is None else made
-
-    return layer
-
-
-def _layer_of_sequences(cell: str) -> Any:
-    def layer(x: Tensor, batch_sizes: Tensor, hx: Any, params: Sequence[Tensor], *how: Any) -> Any:
-        states = hx if cell == "lstm" else [hx]
-        made = _layers(cell, x, states, params, *how, batch_sizes=batch_sizes)
-        return OF_SEQUENCES[cell].decompose(x, batch_sizes, hx, params, *how) if made is None else made
+def _layer(cell: str, op: Any, of_sequences: bool) -> Any:
+    def layer(x: Tensor, *given: Any) -> Any:
+        batch_sizes, hx, params, *how = given if of_sequences else (None, *given)
+        made = _layers(cell, x, hx if cell == "lstm" else [hx], params, *how, batch_sizes=batch_sizes)
+        return op.decompose(x, *given) if made is None else made
 
     return layer
 
 
 # What runs in the place of PyTorch's layers, by the name of the op.
 LAYERS = {
-    **{name_of(op): _layer(cell) for cell, op in OF_PYTORCH.items()},
-    **{name_of(op): _layer_of_sequences(cell) for cell, op in OF_SEQUENCES.items()},
+    name_of(op): _layer(cell, op, ops is OF_SEQUENCES) for ops in (OF_PYTORCH, OF_SEQUENCES) for cell, op in ops.items()
 }

@@ -64,23 +64,25 @@ void derive_conv_transpose(Derivation& d) {
   window.take(op.attributes, {attr::stride, attr::padding, attr::dilation, attr::groups});
   const auto stride = positive_per_axis(op, attr::stride, spatial);
   const auto extra = expand_ints(op, attr::output_padding, spatial);
-  std::vector<int64_t> grown, cropped;  // as pad has them, the last dimension first
-  for (size_t i = size_t(spatial); i-- > 0;) {
-    const int64_t steps = extra[i] / stride[i];
-    for (const int64_t each : {int64_t(0), steps}) grown.push_back(each);
-    for (const int64_t each : {int64_t(0), -steps}) cropped.push_back(each);
-  }
-  const auto padded = [&](Derivation::Value value, const std::vector<int64_t>& pad) {
-    return grown == cropped ? value : d.make("pad", Attributes{{attr::pad, pad}}, {value});
+  const auto longer = [&](Derivation::Value value, int64_t sign) {  // by those positions; -1: shorter
+    std::vector<int64_t> pad;                                       // the last dimension first
+    bool any = false;
+    for (size_t i = size_t(spatial); i-- > 0;) {
+      const int64_t beyond = extra[i] / stride[i];
+      pad.push_back(0);
+      pad.push_back(sign * beyond);
+      any = any || beyond;
+    }
+    return any ? d.make("pad", Attributes{{attr::pad, pad}}, {value}) : value;
   };
   d.give_if_wanted(0, [&] {
-    return padded(d.make(concat("conv", spatial, "d"), window, {d.gradient(), d.input(1)}), cropped);
+    return longer(d.make(concat("conv", spatial, "d"), window, {d.gradient(), d.input(1)}), -1);
   });
   d.give_if_wanted(1, [&] {
     Attributes attributes = window;
     const Dims& weight = op.in(1).shape;
     attributes.set(attr::kernel_size, std::vector<int64_t>(weight.begin() + 2, weight.end()));
-    return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.gradient(), padded(d.input(0), grown)});
+    return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.gradient(), longer(d.input(0), 1)});
   });
   d.give_if_wanted(2, [&] {
     std::vector<int64_t> dims{0};

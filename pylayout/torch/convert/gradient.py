@@ -31,13 +31,14 @@ def convolution_backward(
     def zeros(like: Operand, shape: list[Any]) -> Any:
         return call.op("expand", call.tensor(0.0, like.dtype.name), shape)
 
-    # With output padding of a whole stride a convolution goes on behind the positions of x.
-    beyond = [o // s for o, s in zip(_each(output_padding, rank), stride, strict=True)] if transposed else [0] * rank
+    # With output padding of a whole stride a convolution goes on behind the positions of x; the last dimension first.
+    beyond = [(0, o // s) for o, s in zip(_each(output_padding, rank), stride, strict=True)] if transposed else []
+    pads = [each for pair in reversed(beyond) for each in pair]
     if output_mask[0]:
         if transposed:
             dx = call.op(f"conv{rank}d", grad, weight, None, **window)
-            if any(beyond):
-                dx = call.op("slice", dx, [0] * rank, list(x.shape[2:]), [*range(2, x.ndim)])
+            if any(pads):
+                dx = call.op("pad", dx, [-each for each in pads])
         else:
             # What a stride leaves over at the end is not in the sizes of grad.
             extra = [
@@ -47,8 +48,8 @@ def convolution_backward(
             dx = call.op(f"conv_transpose{rank}d", grad, weight, None, **window, output_padding=extra)
     if output_mask[1]:
         one, other = (grad, x) if transposed else (x, grad)
-        if any(beyond):
-            other = call.op("pad", other, [each for more in reversed(beyond) for each in (0, more)])
+        if any(pads):
+            other = call.op("pad", other, pads)
         dw = (
             zeros(weight, list(weight.shape))
             if empty

@@ -29,8 +29,7 @@ struct LayerSizes {  // layer_sizes of layer.clh
 
 struct Layer {
   bool backward, lstm, gru, batch_first;
-  bool by_steps;       // a launch each
-  int64_t step_units;  // of a work-group then: TILE_UNITS of recurrent/step.clh
+  int64_t step_units;  // of a work-group that takes one step: TILE_UNITS of recurrent/step.clh; 0: it takes all steps
   int64_t gates, slots, steps, batch, features, hidden, directions;
   int bias, lengths, first_h, first_c, peephole, grad_h, grad_c;  // inputs, -1 where they are not given
   int group, sequences;                                           // work-items, and sequences, of a work-group
@@ -45,7 +44,6 @@ struct Layer {
         lstm(op.attributes[attr::cell] == "lstm"),
         gru(op.attributes[attr::cell] == "gru"),
         batch_first(op.attributes[attr::batch_first]),
-        by_steps(given_units > 0),
         step_units(given_units),
         gates(op.attributes[attr::gates]),
         slots(lstm || gru ? 4 : 1),
@@ -89,18 +87,19 @@ struct Layer {
     sizes.batch = cl_int(batch);
     sizes.directions = cl_int(directions);
     sizes.gates_at = take(directions * rows() * slots * hidden);
-    if (!backward || !by_steps) sizes.turned_at = take(directions * gates * hidden * hidden);
+    if (!backward || !by_steps()) sizes.turned_at = take(directions * gates * hidden * hidden);
     if (backward) {
       sizes.previous_at = take(directions * rows() * hidden);
       if (lstm) sizes.cells_at = take(directions * rows() * hidden);
-      if (gru && !by_steps) sizes.reset_at = take(directions * rows() * hidden);
+      if (gru && !by_steps()) sizes.reset_at = take(directions * rows() * hidden);
     }
-    if (by_steps) sizes.states_at = take((backward ? 2 * gates + 1 : 3) * directions * hidden * padded_batch());
+    if (by_steps()) sizes.states_at = take((backward ? 2 * gates + 1 : 3) * directions * hidden * padded_batch());
     largest = floats;
     for (const auto* list : {&op.inputs, &op.outputs})
       for (const TensorDesc& desc : *list)
         if (desc.present) largest = std::max(largest, desc.elements());
   }
+  bool by_steps() const { return step_units > 0; }  // a launch each
   int64_t rows() const { return steps * batch; }
   int64_t padded_batch() const { return divided_up(batch, kStepTile) * kStepTile; }
   size_t state_bytes(int64_t count) const { return size_t(3 * hidden * count) * sizeof(float); }  // of local memory
@@ -224,7 +223,7 @@ void add_each_step_back(KernelList& kernel, const Op& op, const Layer& layer) {
   }
 }
 
-// What both begin with: products with x, the steps; of by_steps with those backwards.
+// What both begin with: products with x, the steps; of a launch each, backward, with those backwards.
 void add_steps(KernelList& kernel, const Op& op, const Layer& layer) {
   const DType dtype = op.in(kX).dtype;
   const int64_t columns = layer.columns(), features = layer.features, row = layer.slots * layer.hidden;
@@ -232,12 +231,12 @@ void add_steps(KernelList& kernel, const Op& op, const Layer& layer) {
                     {Factor::input, kW, dtype, place(0, columns * features, 0, features, 1)}, -1, DType::f32,
                     place(layer.sizes.gates_at, layer.rows() * row, 0, row, 1),
                     {layer.rows(), columns, features, 1, layer.directions});
-  if (layer.by_steps && layer.backward) return add_each_step_back(kernel, op, layer);
+  if (layer.by_steps() && layer.backward) return add_each_step_back(kernel, op, layer);
   KernelSource source = layer.source(op, "recurrent/recurrent_steps.cl");
   source.define("KEEP", int(layer.backward)).define("SEQUENCES", layer.sequences);
   Launch& turn = kernel.add(source, "recurrent_turn").input(kR).workspace();
   layer.over_numbers(turn, layer.directions * columns * layer.hidden);
-  if (layer.by_steps) return add_each_step(kernel, op, layer);
+  if (layer.by_steps()) return add_each_step(kernel, op, layer);
   Launch& steps = kernel.add(source, "recurrent_steps").workspace();
   for (int input : {layer.bias, layer.lengths, layer.first_h, layer.first_c, layer.peephole}) pass(steps, input);
   layer.backward ? steps.input(kY) : steps.output(0).output(1).output(layer.lstm ? 2 : 1);
@@ -253,7 +252,7 @@ std::unique_ptr<Kernel> prepare_recurrent(OpenclDevice& device, const Op& op, co
   const int64_t rows = layer.rows(), columns = layer.columns(), features = layer.features, hidden = layer.hidden;
   const int64_t row = layer.slots * hidden, count = layer.directions;
   const KernelSource source = layer.source(op, "recurrent/recurrent_steps_back.cl");
-  if (!layer.by_steps) {
+  if (!layer.by_steps()) {
     Launch& back = kernel->add(source, "recurrent_steps_back").workspace().input(kR).input(kGrad);
     for (int input : {layer.lengths, layer.first_c, layer.peephole, layer.grad_h, layer.grad_c}) pass(back, input);
     layer.over_sequences(back.output(kOfInitialH).output(layer.lstm ? kOfInitialC : kOfInitialH), 1);
@@ -292,15 +291,15 @@ std::unique_ptr<Kernel> prepare_recurrent(OpenclDevice& device, const Op& op, co
 
 void add_recurrent(const Op& op, OpenclDevice& device, const Layer& layer, CandidateList& out) {
   Candidate candidate = make_candidate(
-      op, op.schema->kind + (layer.by_steps ? concat("_by_steps[units=", layer.step_units, "]") : std::string()));
+      op, op.schema->kind + (layer.by_steps() ? concat("_by_steps[units=", layer.step_units, "]") : std::string()));
   for (auto* tensors : {&candidate.inputs, &candidate.outputs})
     for (TensorDesc& desc : *tensors)
       if (desc.present) desc = desc.with_layout(Layout::plain(desc.rank()));
   candidate.workspace_bytes = size_t(layer.floats) * sizeof(float);
   // A work-group that goes through all steps reads the weights of the state from caches in each.
-  candidate.efficiency = layer.by_steps ? 0.2 : 0.03;
-  const double step_ms = layer.by_steps ? kLaunchMs : layer.own_step_ms();
-  if (layer.by_steps || !device.capabilities().cpu) candidate.start_ms = step_ms * double(layer.steps);
+  candidate.efficiency = layer.by_steps() ? 0.2 : 0.03;
+  const double step_ms = layer.by_steps() ? kLaunchMs : layer.own_step_ms();
+  if (layer.by_steps() || !device.capabilities().cpu) candidate.start_ms = step_ms * double(layer.steps);
   candidate.prepare = [&device, op, layer] { return prepare_recurrent(device, op, layer); };
   out.add(std::move(candidate));
 }
