@@ -1,4 +1,4 @@
-"""Gradients of look-ups on the host: every dtype, indices out of range, and the same bits for any number of threads."""
+"""Gradients of look-ups: every dtype, indices out of range, and the same bits for any number of threads."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SLICES = [  # grad, index, dim, size
     ((5, 40, 3), (40,), 1, 7),
     ((9, 200), (200,), 1, 31),
     ((4000,), (4000,), 0, 3),
+    ((6, 5, 70), (70,), 2, 66),
 ]
 ELEMENTS = [((40, 1), 1, 700), ((3, 60, 90), 1, 6), ((3000,), 0, 11), ((2, 50, 600), 2, 9), ((1, 600), 1, 600)]
 
@@ -52,7 +53,7 @@ def _sums(grad: np.ndarray, index: np.ndarray, dim: int, size: int, elements: bo
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("case", [*SLICES, *ELEMENTS], ids=str)
-def test_values_and_indices_out_of_range(case: tuple, dtype: str) -> None:
+def test_values_and_indices_out_of_range(case: tuple, dtype: str, device: str) -> None:
     shape, *index_shape, dim, size = case
     rng = np.random.default_rng(3)
     grad = _rounded(rng.standard_normal(shape).astype("f4"), dtype)
@@ -60,7 +61,11 @@ def test_values_and_indices_out_of_range(case: tuple, dtype: str) -> None:
     name = "index_select_backward" if index_shape else "gather_backward"
     exact, magnitude = _sums(grad.astype("f8"), index, dim, size, not index_shape)
     found = [
-        np.asarray(getattr(pl.ops, name)(pl.asarray(grad).to(dtype), pl.asarray(i), dim, size).to("f32").numpy())
+        np.asarray(
+            getattr(pl.ops, name)(pl.asarray(grad, device=device).to(dtype), pl.asarray(i, device=device), dim, size)
+            .to("f32")
+            .numpy()
+        )
         for i in (index, np.clip(index, -(2**31), 2**31 - 1).astype("i4"))
     ]
     unit = {"f32": 2**-24, "bf16": 2**-8, "f16": 2**-11}[dtype]

@@ -25,14 +25,14 @@ def _found(mask: Tensor) -> Tensor:
 
 
 def _nonzero(x: Tensor) -> Tensor:
-    rest = _found((x != 0).reshape(-1))
+    rest = _found((x if x.dtype == torch.bool else x != 0).reshape(-1))
+    if x.dim() == 0:
+        return rest.new_empty((rest.numel(), 0))
     columns = []
-    for size in reversed(x.shape):
+    for size in reversed(x.shape[1:]):
         columns.append(rest % size)
         rest = rest // size
-    if not columns:
-        return rest.new_empty((rest.numel(), 0))
-    return torch.stack(columns[::-1], 1)
+    return torch.stack([rest, *columns[::-1]], 1)
 
 
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from ..torch import attention as _attention  # noqa: F401  # defines pylayout::attention
 from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_backward
 from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
+from ..torch import norms as _norms  # noqa: F401  # defines pylayout::layer_norm
 from ..torch.dropout import native_dropout
 from ..torch.fast_paths import encoder_layer, multi_head_attention
 from ..torch.registry import converters
@@ -21,7 +22,7 @@ __all__ = ["register_kernels"]
 # Ops of this package that programs run.
 OWN = (
     "max_pool_backward", "cross_entropy", "cross_entropy_backward", "recurrent", "recurrent_backward", "attention",
-    "attention_backward",
+    "attention_backward", "layer_norm", "layer_norm_backward", "group_norm", "group_norm_backward",
 )  # fmt: skip
 
 aten = torch.ops.aten

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import suggest_memory_format
 from torch.fx import Graph, Node
+
+from . import norms as _norms  # noqa: F401  # defines pylayout::layer_norm_backward
 
 __all__ = ["ALIASES", "KEPT", "replace_gradients", "unaliased", "uncopied"]
 
@@ -46,42 +47,6 @@ def max_pool_backward(
 @max_pool_backward.register_fake
 def _(grad: torch.Tensor, x: torch.Tensor, *window: Any) -> torch.Tensor:
     return torch.empty_like(x)
-
-
-@torch.library.custom_op("pylayout::layer_norm_backward", mutates_args=())
-def layer_norm_backward(
-    grad: torch.Tensor, x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, eps: float
-) -> Three:
-    weight = x.new_ones(shape) if weight is None else weight
-    _, mean, inverse = aten.native_layer_norm(x, shape, weight, None, eps)
-    made: Three = aten.native_layer_norm_backward(grad, x, shape, mean, inverse, weight, weight, [True] * 3)
-    return made
-
-
-@layer_norm_backward.register_fake
-def _(grad: torch.Tensor, x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, eps: float) -> Three:
-    like = x if weight is None else weight
-    return torch.empty_like(x), like.new_empty(shape), like.new_empty(shape)
-
-
-@torch.library.custom_op("pylayout::group_norm_backward", mutates_args=())
-def group_norm_backward(
-    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: int, eps: float
-) -> Three:
-    form = suggest_memory_format(x)  # PyTorch's kernel reads both as one of them lies
-    grad, x = grad.contiguous(memory_format=form), x.contiguous(memory_format=form)
-    n, channels, positions = x.shape[0], x.shape[1], x[0, 0].numel() if x.numel() else 0
-    weight = x.new_ones(channels) if weight is None else weight
-    sizes = (n, channels, positions, groups)
-    _, mean, inverse = aten.native_group_norm(x, weight, None, *sizes, eps)
-    made: Three = aten.native_group_norm_backward(grad, x, mean, inverse, weight, *sizes, [True] * 3)
-    return made
-
-
-@group_norm_backward.register_fake
-def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: int, eps: float) -> Three:
-    like = x if weight is None else weight
-    return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
 # The gradients of functions behind batch norms, by the names of the library's ops: of the gradient by the result, the
@@ -195,7 +160,7 @@ def _layer_norm(node: Node) -> Gradient | None:
 def _group_norm(node: Node) -> Gradient | None:
     grad, x, mean, _, weight, _, _, _, groups, *_ = node.args
     norm = _result_of(mean, aten.native_group_norm.default, 1)
-    return None if norm is None else (own.group_norm_backward.default, (grad, x, weight, groups, norm.args[-1]))
+    return None if norm is None else (own.group_norm_backward.default, (grad, x, groups, weight, norm.args[-1]))
 
 
 def _dropout(node: Node) -> Gradient | None:

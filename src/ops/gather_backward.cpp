@@ -66,7 +66,7 @@ PL_REGISTER_OP([] {
       "The gradient of index_select and of embedding by their table: slices added up by index.\n\n"
       "dx[i..., r, k...] = sum over j with index[j...] = r of grad[i..., j..., k...] where r stands at dim\n\n"
       "Returns grad.shape with the dimensions of index made one of `size`, in the dtype of grad; sums are kept in "
-      "f32, in the order of index.\n\nSource: the derivative of index_select.",
+      "f32, in an order that shapes and indices decide.\n\nSource: the derivative of index_select.",
       "x.shape[:dim] + index.shape + x.shape[dim + 1:]; f32, f16 or bf16", infer_slices);
 });
 PL_REGISTER_OP([] {

@@ -28,6 +28,8 @@ const Case cases[] = {
     {"conv1d", {1, 16, 30}, {16, 1, 4}, "groups=16 padding=1 activation=gelu", true},
     {"conv3d", {1, 16, 4, 5, 6}, {20, 16, 2, 3, 3}, "padding=[1,0,1,0,1,1] stride=[1,2,1]", true, true},
     {"conv3d", {1, 10, 4, 5, 6}, {20, 1, 3, 2, 3}, "groups=10 padding=1 dilation=[1,2,1]"},
+    {"conv2d", {3, 12, 5, 4}, {9, 12, 5, 4}, "activation=relu", true, true},  // the whole image
+    {"conv1d", {2, 8, 6}, {3, 8, 6}, "stride=4 padding=[0,2]"},
     {"conv_transpose2d", {2, 5, 4, 6}, {5, 7, 3, 3}, "stride=2 padding=1 output_padding=1", true},
     {"conv_transpose2d",
      {1, 24, 5, 4},
@@ -54,8 +56,8 @@ TEST("all") {
   for (const Case& c : cases) run(c, DType::f32);
   candidates.unoptimised_on_pocl();
   for (DType dtype : {DType::f16, DType::bf16})
-    for (int i : {1, 2, 6, 9, 15}) run(cases[i], dtype);
-  for (int i : {0, 1, 6, 7, 9, 15}) run(cases[i], DType::f32, true);
+    for (int i : {1, 2, 6, 9, 15, 17}) run(cases[i], dtype);
+  for (int i : {0, 1, 6, 7, 9, 17}) run(cases[i], DType::f32, true);
   // Few programs, many geometries: all candidates.
   candidates.filter = [](const Candidate&) { return true; };
   std::mt19937 engine(7);

@@ -58,6 +58,9 @@ TEST("all") {
   for (const DType dtype : {DType::f32, DType::f16}) {  // of one row and two: tiles and lanes of their own
     check_linear(candidates, {1, 2052}, 35, "", true, false, dtype);
     check_linear(candidates, {2, 1032}, 17, "", false, false, dtype);
+    check_matmul(candidates, {1, 1032}, {35, 1032}, "transpose_b=true", 35, dtype);
+    check_matmul(candidates, {3, 2, 64}, {64, 17}, "activation=relu", 0, dtype, {3, 2, 17});
+    check_matmul(candidates, {72, 2}, {72, 33}, "transpose_a=true", 0, dtype);
   }
   check_linear(candidates, {2, 18, 4, 10}, 20, "activation=clip activation_alpha=-1 activation_beta=1", true, true,
                f32);

@@ -31,6 +31,10 @@ Rows rows_along(const Dims& shape, const std::vector<int>& dims) {
   return out;
 }
 
+bool by_work_groups(const std::string& name) {
+  return name.find("_groups") != std::string::npos || name.find("cumsum_parts") != std::string::npos;
+}
+
 std::set<std::string> ran;     // "softmax_vectors", ... on some CPU device
 std::set<std::string> groups;  // "softmax_groups", "softmax_groups[PARTS]", ... on any
 
@@ -51,11 +55,11 @@ void run(const char* name, const char* attributes, const std::vector<Input>& inp
         const size_t by = what.find(" by opencl/");
         const std::string key = what.substr(by + 4, what.find(" on ", by) - by - 4);
         if (key.find("_vectors") != std::string::npos) seen.insert(key);
-        if (key.find("_groups") != std::string::npos) groups.insert(key.substr(7, key.find('/', 7) - 7));
+        if (by_work_groups(key)) groups.insert(key.substr(7, key.find('/', 7) - 7));
       },
       true, [](const Candidate& candidate) {  // the others have tests of their own
         const std::string& by = candidate.implementation;
-        return by.find("_vectors") != std::string::npos || by.find("_groups") != std::string::npos;
+        return by.find("_vectors") != std::string::npos || by_work_groups(by);
       });
   for (const std::string& key : seen) ran.insert(key.substr(7, key.find("_vectors") + 1));
   if (cpu && int(seen.size()) < layouts) {
@@ -338,6 +342,17 @@ void test_cumsum() {
   x.values[700] = INFINITY, x.values[1000] = kNan;  // nothing before them knows of it
   check(x, 1, 8);
   check(random_input(DType::bf16, {2, 300, 8}, 0, 1), 1, 8);
+  // Rows in parts of several tiles, integers that wrap around, and what is joined otherwise.
+  check(random_input(DType::f32, {1, 70000}, 0, 1), 1, 2000);
+  check(random_input(DType::s64, {2, 9000}, -100, 100), 1, 0);
+  check(random_input(DType::s32, {3, 33, 5}, -100, 100), 1, 0);
+  Input logs = random_input(DType::f32, {2, 5000});
+  Values y(logs.values.size());
+  for (const auto& row : rows_along(logs.desc.shape, {1})) {
+    double sum = 0;
+    for (size_t e : row) y[e] = std::log(sum += std::exp(logs.values[e]));
+  }
+  run("logcumsumexp", "dim=1", {logs}, y, 200, 1e-3, 0);
 }
 
 void test_reorder() {
@@ -408,7 +423,7 @@ TEST("arg_reduce") {
 }
 TEST("cumsum") {
   test_cumsum();
-  expect_groups({"cumsum_groups"});
+  expect_groups({"cumsum_groups", "cumsum_parts"});
 }
 TEST("reorder") { test_reorder(); }
 

@@ -287,6 +287,12 @@ TEST("same_bits") {
 TEST("look_ups") {
   run({"index_select_backward", "dim=0 size=9", {{150, 70}}, 1, {150}, 9});
   run({"index_select_backward", "dim=1 size=40", {{3, 60, 5}}, 1, {60}, 40});
+  // Runs within a chunk of the sorted list, over two and over many of them; slices that are pieces and that are not.
+  run({"index_select_backward", "dim=2 size=7", {{2, 12, 70, 5}}, 1, {70}, 7});
+  run({"index_select_backward", "dim=3 size=3", {{2, 8, 4, 100}}, 1, {100}, 3});
+  run({"index_select_backward", "dim=1 size=2", {{3, 2100, 8}}, 1, {2100}, 2});
+  run({"index_select_backward", "dim=0 size=300", {{700, 12}}, 1, {700}, 2});
+  run({"index_select_backward", "dim=0 size=5000", {{20, 30, 16}}, 1, {20, 30}, 5000});
   run({"gather_backward", "dim=1 size=40", {{3, 60, 5}}, 1, {3, 60, 5}, 40});
 }
 TEST("pools") {

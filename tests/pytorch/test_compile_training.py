@@ -374,12 +374,12 @@ def test_an_image_that_pytorch_reads_in_backward_lies_as_it_was_traced():
 @pytest.mark.parametrize("of", ["x", "grad"])
 def test_the_op_of_group_norm_s_gradient_in_pytorch(of):
     grad, x, weight = torch.randn(2, 8, 5, 7), torch.randn(2, 8, 5, 7), torch.randn(8)
-    wanted = torch.ops.pylayout.group_norm_backward(grad, x, weight, 4, 1e-5)
+    wanted = torch.ops.pylayout.group_norm_backward(grad, x, 4, weight, 1e-5)
     if of == "x":
         x = x.to(memory_format=torch.channels_last)
     else:
         grad = grad.to(memory_format=torch.channels_last)
-    close(torch.ops.pylayout.group_norm_backward(grad, x, weight, 4, 1e-5), wanted)
+    close(torch.ops.pylayout.group_norm_backward(grad, x, 4, weight, 1e-5), wanted)
 
 
 def test_a_transpose_of_another_plan_is_read_as_that_plan_gives_it():

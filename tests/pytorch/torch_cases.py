@@ -631,9 +631,14 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(4, 3, 8), r(4, 3, 8), [3, 8], None, 1e-3),
     ],
     "pylayout.group_norm_backward.default": [
-        (r(2, 8, 7, 6), IMAGE, p(8), 2, 1e-5),
-        (r(2, 8, 5), r(2, 8, 5), None, 8, 1e-5),
+        (r(2, 8, 7, 6), IMAGE, 2, p(8), 1e-5),
+        (r(2, 8, 5), r(2, 8, 5), 8, None, 1e-5),
     ],
+    "pylayout.layer_norm.default": [
+        (r(2, 3, 8), [8], p(8), r(8), 1e-5),
+        (r(4, 3, 8), [3, 8], None, None, 1e-3),
+    ],
+    "pylayout.group_norm.default": [(IMAGE, 2, p(8), r(8), 1e-5), (r(2, 8, 5), 8, None, None, 1e-5)],
     "pylayout.max_pool_backward.default": [
         (r(2, 8, 4, 3), IMAGE, [3, 3], [2, 2], [1, 1], [1, 1], False),
         (r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [2, 2, 2], [0, 0, 0], [1, 1, 1], False),

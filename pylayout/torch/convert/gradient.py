@@ -310,7 +310,7 @@ def layer_norm_backward(
 
 
 @converter("pylayout.group_norm_backward.default")
-def group_norm_backward(call: Call, grad: Operand, x: Operand, weight: Operand | None, groups: int, eps: float) -> Any:
+def group_norm_backward(call: Call, grad: Operand, x: Operand, groups: int, weight: Operand | None, eps: float) -> Any:
     return _norm_backward(call, "group_norm_backward", grad, x, weight, int(groups), eps)
 
 

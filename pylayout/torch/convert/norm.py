@@ -45,20 +45,37 @@ def _alike(call: Call, x: Operand, *weights: Operand | None) -> tuple[Any, ...]:
     return tuple(each if each is None else call.cast(each, "f32") for each in (x, *weights))
 
 
-@converter("native_layer_norm.default")
+@converter("pylayout.layer_norm.default")
 def layer_norm(
     call: Call, x: Operand, shape: Sequence[int], weight: Operand | None, bias: Operand | None, eps: float
-) -> Any:
+) -> Operand:
     x, weight, bias = _alike(call, x, weight, bias)
-    y = call.cast(call.op("layer_norm", x, list(shape), weight, bias, eps=float(eps)), call.dtype(0))
+    made: Operand = call.cast(call.op("layer_norm", x, list(shape), weight, bias, eps=float(eps)), call.dtype(0))
+    return made
+
+
+@converter("native_layer_norm.default")
+def layer_norm_and_statistics(
+    call: Call, x: Operand, shape: Sequence[int], weight: Operand | None, bias: Operand | None, eps: float
+) -> Any:
+    y = layer_norm(call, x, shape, weight, bias, eps)
     if not (call.used(1) or call.used(2)):
         return y, None, None
     mean, inverse = _statistics(call, x, list(range(x.ndim - len(shape), x.ndim)), eps)
     return y, call.cast(mean, call.dtype(1)), call.cast(inverse, call.dtype(2))
 
 
-@converter("native_group_norm.default")
+@converter("pylayout.group_norm.default")
 def group_norm(
+    call: Call, x: Operand, groups: int, weight: Operand | None, bias: Operand | None, eps: float
+) -> Operand:
+    x, weight, bias = _alike(call, x, weight, bias)
+    made: Operand = call.cast(call.op("group_norm", x, int(groups), weight, bias, eps=float(eps)), call.dtype(0))
+    return made
+
+
+@converter("native_group_norm.default")
+def group_norm_and_statistics(
     call: Call,
     x: Operand,
     weight: Operand | None,
@@ -69,8 +86,7 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> Any:
-    x, weight, bias = _alike(call, x, weight, bias)
-    y = call.cast(call.op("group_norm", x, groups, weight, bias, eps=float(eps)), call.dtype(0))
+    y = group_norm(call, x, groups, weight, bias, eps)
     if not (call.used(1) or call.used(2)):
         return y, None, None
     statistics = _statistics(call, call.op("reshape", x, [n, groups, -1]), [2], eps)

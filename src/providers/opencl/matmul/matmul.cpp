@@ -69,6 +69,7 @@ void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
     return true;
   });
   if (others > first) beside_matrix_unit(out, others);
+  list_matmul_skinny(op, device, out);
 }
 
 PL_OPENCL_OP("matmul", list_matmul);

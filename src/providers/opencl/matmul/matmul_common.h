@@ -54,5 +54,6 @@ void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_grouped_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 
 void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out);  // for few rows
+void list_matmul_skinny(const Op& op, OpenclDevice& device, CandidateList& out);
 
 }  // namespace pl::opencl

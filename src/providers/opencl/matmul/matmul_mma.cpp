@@ -75,7 +75,47 @@ bool in_small_pieces(DType dtype, int64_t terms) {
   return bytes % 16 != 0 && bytes % 4 == 0;
 }
 
-void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out);
+// A candidate for a product, with its rows as positions and its columns as output channels, and its tensors.
+struct ProductAsConv {
+  Candidate base;
+  ConvTensors tensors;
+};
+
+// Of matmul: terms in pieces of `piece` elements, of the left factor of `a_piece`.  Nothing where only some dimensions of a
+// stack of matrices are repeated.
+std::optional<ProductAsConv> matmul_as_conv(const Op& op, int64_t piece, int64_t a_piece) {
+  const bool transpose_a = op.attributes[attr::transpose_a], transpose_b = op.attributes[attr::transpose_b];
+  const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();
+  // A stack of matrices times one matrix is one product of all their rows.
+  const bool one_product = rank_b == 2 && (rank_a == 2 || !transpose_a);
+  const auto count_a = count_of_matrices(op.in(0).shape, op.out().shape),
+             count_b = count_of_matrices(op.in(1).shape, op.out().shape);
+  if (!one_product && (!count_a || !count_b)) return std::nullopt;
+  Candidate base = make_candidate(op, "");
+  const Factors a(op.in(0), transpose_a, a_piece), b(op.in(1), !transpose_b, piece);
+  base.inputs[0] = a.wanted;
+  base.inputs[1] = b.wanted;
+  base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
+  if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  place_operands(op, base);
+  ConvTensors t;
+  if (one_product) {
+    t.src = as_positions(as_rows(a.seen), transpose_a);
+    t.wei = as_positions(b.seen, !transpose_b);
+    t.dst = as_positions(as_rows(base.outputs[0]));
+  } else {
+    t.stack = std::max(*count_a, *count_b);
+    t.src = as_stack(a.seen, transpose_a, transpose_a, *count_a, t.stack);
+    t.wei = as_stack(b.seen, !transpose_b, !transpose_b, *count_b, t.stack);
+    t.dst = as_stack(base.outputs[0], false, false, t.stack, t.stack);
+  }
+  if (op.has(2)) {
+    t.epilogue.bias = 2;
+    t.epilogue.bias_desc = base.inputs[2];
+  }
+  t.epilogue.read_operands(op, [&](int) { return t.dst; });
+  return ProductAsConv{std::move(base), std::move(t)};
+}
 
 // Both matrices with their terms outermost, as they lie: the gradient of a linear layer by its weights, which is that of
 // a convolution over as many positions, of one of them each.
@@ -108,57 +148,27 @@ void add_turned_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
 void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   if (rank < 2 || op.in(1).rank() < 2) return;
-  add_matmul(op, device, true, out);
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const auto add = [&](int64_t a_piece) {
+    if (const auto product = matmul_as_conv(op, piece, a_piece))
+      add_conv_mma(op, device, product->base, product->tensors, out);
+  };
+  add(piece);
   add_turned_matmul(op, device, out);
   const int64_t terms = op.in(0).shape[rank - (op.attributes[attr::transpose_a] ? 2 : 1)];
-  if (in_small_pieces(op.in(0).dtype, terms)) add_matmul(op, device, false, out);
+  if (in_small_pieces(op.in(0).dtype, terms)) add(1);
+}
+
+void list_matmul_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.in(0).rank() < 2 || op.in(1).rank() < 2) return;
+  const auto product = matmul_as_conv(op, 4, 4);  // elements of a load
+  if (product && product->tensors.stack <= 1) add_skinny(op, device, product->base, product->tensors, out);
 }
 
 namespace {
 
-// `padded`: left factors have zeros behind their terms up to whole pieces of 16 bytes.
-void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out) {
-  const bool transpose_a = op.attributes[attr::transpose_a], transpose_b = op.attributes[attr::transpose_b];
-  const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();
-  // A stack of matrices times one matrix is one product of all their rows.
-  const bool one_product = rank_b == 2 && (rank_a == 2 || !transpose_a);
-  const auto count_a = count_of_matrices(op.in(0).shape, op.out().shape),
-             count_b = count_of_matrices(op.in(1).shape, op.out().shape);
-  if (!one_product && (!count_a || !count_b)) return;
-  Candidate base = make_candidate(op, "");
-  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
-  const Factors a(op.in(0), transpose_a, padded ? piece : 1), b(op.in(1), !transpose_b, piece);
-  base.inputs[0] = a.wanted;
-  base.inputs[1] = b.wanted;
-  base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
-  if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-  place_operands(op, base);
-  ConvTensors t;
-  if (one_product) {
-    t.src = as_positions(as_rows(a.seen), transpose_a);
-    t.wei = as_positions(b.seen, !transpose_b);
-    t.dst = as_positions(as_rows(base.outputs[0]));
-  } else {
-    t.stack = std::max(*count_a, *count_b);
-    t.src = as_stack(a.seen, transpose_a, transpose_a, *count_a, t.stack);
-    t.wei = as_stack(b.seen, !transpose_b, !transpose_b, *count_b, t.stack);
-    t.dst = as_stack(base.outputs[0], false, false, t.stack, t.stack);
-  }
-  if (op.has(2)) {
-    t.epilogue.bias = 2;
-    t.epilogue.bias_desc = base.inputs[2];
-  }
-  t.epilogue.read_operands(op, [&](int) { return t.dst; });
-  add_conv_mma(op, device, base, t, out);
-}
-
-// A candidate for linear with its rows as positions and its columns as output channels, and its tensors; terms in
-// pieces of `piece` elements, of the activation of `x_piece`.
-struct LinearAsConv {
-  Candidate base;
-  ConvTensors tensors;
-};
-LinearAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
+// Of linear: terms in pieces of `piece` elements, of the activation of `x_piece`.
+ProductAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
   Candidate base = make_candidate(op, "");
   const Factors x(op.in(0), false, x_piece), weight(op.in(1), false, piece);
   base.inputs[0] = x.wanted;
@@ -183,10 +193,10 @@ LinearAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
 void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() < 2) return;
   const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
-  const LinearAsConv conv = linear_as_conv(op, piece, piece);
+  const ProductAsConv conv = linear_as_conv(op, piece, piece);
   add_conv_mma(op, device, conv.base, conv.tensors, out);
   if (!in_small_pieces(op.in(0).dtype, op.in(0).shape[op.in(0).rank() - 1])) return;
-  const LinearAsConv as_it_is = linear_as_conv(op, piece, 1);
+  const ProductAsConv as_it_is = linear_as_conv(op, piece, 1);
   add_conv_mma(op, device, as_it_is.base, as_it_is.tensors, out);
 }
 
@@ -213,7 +223,7 @@ void list_grouped_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() < 2) return;
-  const LinearAsConv conv = linear_as_conv(op, 4, 4);  // elements of a load
+  const ProductAsConv conv = linear_as_conv(op, 4, 4);  // elements of a load
   add_skinny(op, device, conv.base, conv.tensors, out);
 }
 

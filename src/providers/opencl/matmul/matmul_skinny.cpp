@@ -63,6 +63,15 @@ void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const
   }
 }
 
+// Convolutions whose kernel is the whole image, which has one position then: channels last, both lie as rows of a product.
+bool takes_whole_images(const Op& op, const ConvTensors& t) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (t.window.begin[axis] != 0 || t.src.dims[size_t(2 + axis)] != t.wei.dims[size_t(2 + axis)] ||
+        t.dst.dims[size_t(2 + axis)] != 1)
+      return false;
+  return op.in(0).shape[1] == t.channels();
+}
+
 void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   if (op.attributes[attr::groups] != 1) return;
@@ -72,8 +81,16 @@ void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
   base.inputs[1] = op.in(1).with_layout(layout);
   base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, layout);
   complete_conv(op, base);
-  const ConvTensors t(op, base);
-  if (t.taps() != 1 || t.out_channels() == 0) return;
+  ConvTensors t(op, base);
+  if (t.out_channels() == 0) return;
+  if (t.taps() != 1) {
+    if (!takes_whole_images(op, t)) return;
+    for (Addressing* a : {&t.src, &t.wei}) {
+      a->dims[1] *= t.taps() > 0 ? a->dims[2] * a->dims[3] * a->dims[4] : 0;
+      for (size_t d = 2; d < 5; ++d) a->dims[d] = 1;
+    }
+    return add_skinny(op, device, base, t, out);
+  }
   for (int axis = 0; axis < 3; ++axis)  // position by position, or only one
     if (t.window.begin[axis] != 0 || t.src.dims[size_t(2 + axis)] != t.dst.dims[size_t(2 + axis)] ||
         (t.window.stride[axis] != 1 && t.dst.dims[size_t(2 + axis)] != 1))

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "providers/opencl/addressing/places.h"
+#include "providers/opencl/movement/named_slices.h"
 #include "providers/opencl/reduce/row_sort.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
@@ -13,12 +14,11 @@ namespace {
 
 // The op in the terms of the kernels.
 struct Scatter {
-  int64_t outer = 1, count = 1, inner = 1;  // of the index
-  std::vector<cl_int> sizes, steps;         // of the dimensions that are indexed: numbers of slices
-  std::vector<cl_int> row, place;           // by dimension of x: steps of the rows of the index, of the slices
-  TensorDesc src;                           // with one dimension for `count`
-  int picked = 0;                           // that dimension
-  std::vector<int> beside;                  // by dimension of src, of x that it goes with; -1: picked
+  NamedSlices index;
+  std::vector<cl_int> row, place;  // by dimension of x: steps of the rows of the index, of the slices
+  TensorDesc src;                  // with one dimension for `index.count`
+  int picked = 0;                  // that dimension
+  std::vector<int> beside;         // by dimension of src, of x that it goes with; -1: picked
 
   explicit Scatter(const Op& op) : row(size_t(op.in(0).rank()), 0), place(row), src(op.in(2)) {
     if (op.schema->kind == "scatter")
@@ -26,39 +26,38 @@ struct Scatter {
     else
       into_first(op);
   }
-  int64_t rows() const { return outer * inner; }
 
  private:
   void along(const Op& op) {
-    const TensorDesc &x = op.in(0), &index = op.in(1);
+    const TensorDesc &x = op.in(0), &named = op.in(1);
     const int dim = int(op.attributes[attr::dim]);
     int64_t step = 1;
     for (int d = x.rank() - 1; d >= 0; --d) {
       beside.insert(beside.begin(), d == dim ? -1 : d);
       if (d == dim) continue;
-      (d < dim ? outer : inner) *= index.shape[d];
-      if (index.shape[d] > 1) row[size_t(d)] = cl_int(step);
-      step *= index.shape[d];
+      (d < dim ? index.outer : index.inner) *= named.shape[d];
+      if (named.shape[d] > 1) row[size_t(d)] = cl_int(step);
+      step *= named.shape[d];
     }
     picked = dim;
-    count = src.shape[dim];
-    sizes = {cl_int(x.shape[dim])};
-    steps = {1};
+    index.count = src.shape[dim];
+    index.sizes = {cl_int(x.shape[dim])};
+    index.steps = {1};
     place[size_t(dim)] = 1;
   }
 
   void into_first(const Op& op) {
-    const TensorDesc &x = op.in(0), &index = op.in(1);
-    const auto depth = int(index.shape[index.rank() - 1]);
-    count = index.elements() / depth;
+    const TensorDesc &x = op.in(0), &named = op.in(1);
+    const auto depth = int(named.shape[named.rank() - 1]);
+    index.count = named.elements() / depth;
     int64_t step = 1;
     for (int d = depth - 1; d >= 0; --d) {
-      sizes.insert(sizes.begin(), cl_int(x.shape[d]));
-      steps.insert(steps.begin(), cl_int(step));
+      index.sizes.insert(index.sizes.begin(), cl_int(x.shape[d]));
+      index.steps.insert(index.steps.begin(), cl_int(step));
       place[size_t(d)] = cl_int(step);
       step *= x.shape[d];
     }
-    Dims shape{count};
+    Dims shape{index.count};
     beside = {-1};
     for (int d = depth; d < x.rank(); ++d) {
       shape.push_back(x.shape[d]);
@@ -81,28 +80,10 @@ std::string linear(const char* member, const std::vector<cl_int>& steps) {
   return text + ")";
 }
 
-void add_places(KernelList& kernels, const Op& op, const Scatter& scatter, int64_t first) {
-  KernelSource source("scatter/scatter_places.cl");
-  source.define("DEPTH", int64_t(scatter.sizes.size())).define("INDEX_DTYPE", name_of(op.in(1).dtype));
-  std::vector<cl_int> indexed = scatter.sizes;
-  indexed.insert(indexed.end(), scatter.steps.begin(), scatter.steps.end());
-  const int64_t numbers = scatter.rows() * scatter.count;
-  kernels.add(source, "scatter_places")
-      .input(1)
-      .workspace()
-      .scalar(cl_ulong(first))
-      .scalar(cl_uint(scatter.count))
-      .scalar(cl_uint(scatter.inner))
-      .scalar(cl_uint(numbers))
-      .raw(indexed.data(), indexed.size() * sizeof(cl_int))
-      .global({size_t(numbers)})
-      .local({64});
-}
-
 std::unique_ptr<Kernel> prepare_scatter(OpenclDevice& device, const Op& op, const Candidate& candidate,
                                         const Scatter& scatter, const RowSort& sort) {
   auto kernel = std::make_unique<KernelList>(device);
-  add_places(*kernel, op, scatter, sort.first_number());
+  scatter.index.add_numbers(*kernel, 1, op.in(1).dtype, sort.first_number());
   const int64_t lists = sort.add_lists(*kernel, device);
   const Addressing dst(candidate.outputs[0]);
   const TensorDesc src = op.schema->kind == "scatter" ? candidate.inputs[2] : scatter.src;
@@ -125,7 +106,7 @@ std::unique_ptr<Kernel> prepare_scatter(OpenclDevice& device, const Op& op, cons
   steps.resize(2 * rank, 0);
   Launch& launch = kernel->add(source, "scatter_sorted");
   launch.input(0, "X").input(2, "SRC").output(0, "DST").workspace().scalar(cl_ulong(lists));
-  launch.scalar(cl_uint(scatter.count)).raw(steps.data(), steps.size() * sizeof(cl_int));
+  launch.scalar(cl_uint(scatter.index.count)).raw(steps.data(), steps.size() * sizeof(cl_int));
   over_places(launch, dst);
   return kernel;
 }
@@ -133,7 +114,7 @@ std::unique_ptr<Kernel> prepare_scatter(OpenclDevice& device, const Op& op, cons
 void list_scatter(const Op& op, OpenclDevice& device, CandidateList& out) {
   constexpr int64_t kMost = int64_t(1) << 31;
   const Scatter scatter(op);
-  const RowSort sort(DType::s32, scatter.rows(), scatter.count, scatter.count, false);
+  const RowSort sort(DType::s32, scatter.index.rows(), scatter.index.count, scatter.index.count, false);
   if (!sort.possible() || op.in(0).elements() >= kMost || op.in(2).elements() >= kMost)
     return out.refuse("opencl", concat(op.schema->name, ": x has shape ", op.in(0).shape, " and src ", op.in(2).shape,
                                        ", expected less than 2^31 elements, and 2^27 indices in a row"));

@@ -13,6 +13,41 @@ const char* join_of(const Op& op) {
   return function == "sum" ? "JOIN_SUM" : function == "prod" ? "JOIN_PRODUCT" : "JOIN_EXPONENTS";
 }
 
+// A row by one or more work-groups (cumsum_parts.cl).
+struct Parts {
+  static constexpr int64_t kKept = 8;  // as in the kernel
+  int64_t lanes = 64, rows, count = 1, length;
+
+  Parts(const OpenclDevice& device, const Addressing& dst) : rows(dst.places() / dst.padded(7)) {
+    const Capabilities& can = device.capabilities();
+    while (lanes < 256 && lanes * 2 <= int64_t(can.max_work_group)) lanes *= 2;
+    const int64_t tile = lanes * kKept, tiles = (dst.padded(7) + tile - 1) / tile;
+    const int64_t enough = 2 * int64_t(can.compute_units);
+    // More than 1,024 parts would be long to join, before each of them.
+    const int64_t wanted = std::min<int64_t>({tiles, (enough + rows - 1) / rows, 1024});
+    length = (tiles + wanted - 1) / wanted * tile;
+    count = (dst.padded(7) + length - 1) / length;
+  }
+  size_t workspace_bytes() const { return size_t(rows * count) * sizeof(cl_long); }
+};
+
+std::unique_ptr<Kernel> prepare_parts(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+  const int dim = int(op.attributes[attr::dim]);
+  const Addressing dst = as_rows(candidate.outputs[0], {dim});
+  const Parts parts(device, dst);
+  KernelSource source("cumsum/cumsum_parts.cl");
+  source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst).define("LANES", parts.lanes);
+  source.define("INTEGERS", is_floating(dst.dtype) ? 0 : 1).define("JOINED_BY", join_of(op));
+  auto kernel = std::make_unique<KernelList>(device);
+  for (const char* entry : {"cumsum_totals", "cumsum_parts"}) {
+    if (parts.count == 1 && entry == std::string("cumsum_totals")) continue;
+    Launch& launch = kernel->add(source, entry).input(0, "SRC").output(0, "DST").workspace();
+    launch.index(parts.count).index(parts.length);
+    launch.global({size_t(parts.rows * parts.count * parts.lanes)}).local({size_t(parts.lanes)});
+  }
+  return kernel;
+}
+
 std::unique_ptr<Kernel> prepare_cumsum(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const int dim = int(op.attributes[attr::dim]);
   const Addressing dst = as_rows(candidate.outputs[0], {dim});
@@ -60,6 +95,14 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_groups(op, device, out);
+  if (offers_row_groups(device, out) && op.out().shape[int(op.attributes[attr::dim])] > Parts::kKept)
+    add_per_layout(op, "cumsum_parts", out, [&](Candidate& candidate) {
+      candidate.efficiency = 0.2;
+      candidate.workspace_bytes =
+          Parts(device, as_rows(candidate.outputs[0], {int(op.attributes[attr::dim])})).workspace_bytes();
+      candidate.prepare = [&device, op, candidate] { return prepare_parts(device, op, candidate); };
+      return true;
+    });
   add_per_layout(op, "cumsum_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.05;
     candidate.prepare = [&device, op, candidate] { return prepare_cumsum(device, op, candidate); };
