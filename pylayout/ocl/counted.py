@@ -17,10 +17,11 @@ def _found(mask: Tensor) -> Tensor:
         return mask.new_empty((0,), dtype=torch.int64)
     upto = mask.cumsum(0)
     count = int(upto[-1].item())
-    # Each place goes to its number; those where the mask does not hold go to one that is cut off.
-    numbers = torch.where(mask, upto - 1, count)
+    # Each place goes to its number; those where the mask does not hold go to one that is cut off. No op is given the
+    # count, as one with other numbers is another program.
+    numbers = torch.where(mask, upto - 1, mask.numel())
     places = torch.arange(mask.numel(), device=mask.device)
-    made = torch.zeros(count + 1, dtype=torch.int64, device=mask.device).scatter_(0, numbers, places)
+    made = torch.zeros(mask.numel() + 1, dtype=torch.int64, device=mask.device).scatter_(0, numbers, places)
     return made.narrow(0, 0, count)
 
 

@@ -55,6 +55,9 @@ def register_kernels(shim: Shim) -> None:
             "eye.m_out": _eye,
             "histc": _histc,
             "_efficientzerotensor": _zeros,
+            "kaiser_window": _kaiser_window,
+            "kaiser_window.periodic": _kaiser_window,
+            "kaiser_window.beta": _kaiser_window,
             "_native_multi_head_attention": multi_head_attention,
             "_transformer_encoder_layer_fwd": encoder_layer,
             "_nested_tensor_from_mask_left_aligned": _has_nested_tensors,
@@ -124,6 +127,11 @@ def _eye(n: int, m: int, *, out: torch.Tensor) -> torch.Tensor:
 def _linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> torch.Tensor:
     made = torch.linspace(start, end, steps, dtype=out.dtype)
     return out.resize_(made.shape).copy_(made)
+
+
+def _kaiser_window(*given: Any, device: Any = None, **options: Any) -> torch.Tensor:
+    """By the host: PyTorch calls a kernel of the device by no name."""
+    return torch.kaiser_window(*given, **options).to(device)
 
 
 def _zeros(size: Any, **options: Any) -> torch.Tensor:

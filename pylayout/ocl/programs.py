@@ -41,6 +41,7 @@ from ..torch.partition import writes
 from ..torch.registry import converters, name_of
 from ..torch.translate import Translator, reason_of
 from ..value import Value
+from .alike import MOST_CONSTANT, Calls, Made, Output, serves_others
 from .shim import Shim, ints, longs
 
 __all__ = ["functional_form", "make"]
@@ -57,6 +58,7 @@ _FORMATS = {
 
 _mode = FakeTensorMode(allow_non_fake_inputs=True)
 _making = threading.RLock()  # the mode counts how deep it was entered, whoever enters it
+_calls = Calls()
 
 
 class _Recording(Graph):
@@ -139,10 +141,10 @@ class _Form:
         return self.op(*map(value_of, self.arguments), **{key: value_of(each) for key, each in self.keywords.items()})
 
 
-def _form(name: str, given: _Given) -> _Form:
+def _form(name: str, given: _Given | _Described) -> _Form:
     own = _overload(name)._schema
     values = [_typed(argument, value) for argument, value in zip(own.arguments, given.values, strict=True)]
-    if name in _BATCH_NORMS:
+    if name in _BATCH_NORMS and isinstance(given, _Given):
         return _batch_norm_form(given, *values)
     op, written = functional_form(name)
     replaces = all(own.arguments[place].is_out for place in written)
@@ -183,12 +185,12 @@ def _batch_norm_form(given: _Given, x: Node, weight: Any, bias: Any, *rest: Any)
 class _Given:
     """The arguments of a call, as nodes of a traced graph that stand for tensors."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, values: Any) -> None:
         self.graph = Traced(tracer_cls=None)
         self.tensors: list[Node] = []  # of the device, by slot
         self.numbers: list[Node] = []  # real numbers that may change, by slot after the tensors
         self.constants: dict[Node, torch.Tensor] = {}  # numbers that are tensors of the CPU
-        self.values = [self._read(each) for each in json.loads(text)]
+        self.values = [self._read(each) for each in values]
 
     def constant(self, value: torch.Tensor) -> Node:
         node = self._placeholder(_mode.from_tensor(value))
@@ -218,6 +220,21 @@ class _Given:
         node = self._placeholder(_fake(torch.empty_strided(sizes, strides, dtype=_dtype(number), device="meta")))
         self.tensors.append(node)
         return node
+
+
+class _Described:
+    """The same as tensors without memory, of a call that has no numbers of the CPU."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = self._read(values)
+
+    def _read(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._read(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        _, number, sizes, strides = value["t"]
+        return torch.empty_strided(sizes, strides, dtype=_dtype(number), device="meta")
 
 
 def _fake(described: torch.Tensor) -> FakeTensor:
@@ -394,30 +411,89 @@ def make(shim: Shim, program: int, name: str, text: str, device: int) -> None:
     if any(str(result.type) != "Tensor" for result in returns) or not returns:
         raise UnsupportedError("a result that is no tensor")
     with _making, _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad():
-        given = _Given(text)
-        form = _form(name, given)
-        found = converters().get(name_of(form.op))
-        reason: UnsupportedError | None = None
-        inputs = given.tensors
-        try:
-            if not given.numbers and _reads_nothing(given, form):
-                translator, results = _of_nothing(given, form)
-                _fill(shim, program, translator, results, inputs, given, form, device, _replaces(name))
-                return
-            if found is None:
-                raise UnsupportedError("no converter")
-            if given.numbers and not found.numbers:
-                raise UnsupportedError("numbers that change")
-            translator, results = _single(given, form)
-            if given.numbers and any(expected.dtype != torch.float32 for expected, _ in results):
-                raise UnsupportedError("numbers that change, beside other dtypes than float32")
-        except UnsupportedError as error:
-            reason = error
-        if reason is not None:
-            if given.numbers or (found is not None and found.keeps):
-                raise reason
-            translator, results, inputs = _decomposed(given, form.op, form.arguments, form.keywords)
-        _fill(shim, program, translator, results, inputs, given, form, device, _replaces(name))
+        values = json.loads(text)
+        kind = _calls.kind(name, device, values) if _may_be_alike(name) else None
+        known = _calls.find(kind) if kind is not None else None
+        results = _described_results(name, values) if known is not None else None
+        if known is not None and results is not None:
+            return _tell(shim, program, known, results)
+        made, expected = _made(name, values, device)
+        _tell(shim, program, made, expected)
+        if kind is not None and _may_serve(made, expected, _described_results(name, values)):
+            _calls.keep(kind, made)
+
+
+@cache
+def _may_be_alike(name: str) -> bool:
+    if name in _BATCH_NORMS:
+        return False
+    try:
+        return serves_others(functional_form(name)[0])
+    except UnsupportedError:  # said where the program is made
+        return False
+
+
+def _described_results(name: str, values: Any) -> list[torch.Tensor | None] | None:
+    """What a call of a program gives that was made for other sizes; None where it may be another one."""
+    try:
+        form = _form(name, _Described(values))
+        made = form.run(lambda value: value)
+    except Exception:  # said better by fake tensors
+        return None
+    results = [*made] if isinstance(made, (tuple, list)) else [made]
+    if not form.targets:
+        return results[: form.returned]
+    untouched = len(results) - len(form.targets)
+    replaces = _replaces(name)
+    for place, there in enumerate(form.targets, untouched):
+        like = results[place]
+        if replaces:
+            continue
+        if like is None or not torch.can_cast(like.dtype, there.dtype) or there.shape != like.shape:
+            return None
+        results[place] = there
+    return results
+
+
+def _may_serve(made: Made, expected: Sequence[Any], described: Sequence[Any] | None) -> bool:
+    """Whether such a program is right for other sizes, too, if it is made of the same for some of them."""
+    if described is None or len(described) != len(expected) or any(held is None for _, held in made.constants):
+        return False
+
+    def said(result: Any) -> Any:
+        return result if result is None else (result.dtype, result.shape, result.stride(), result.numel() > 0)
+
+    return all(
+        said(each) == said(like) and (each is None or each.numel())
+        for each, like in zip(expected, described, strict=True)
+    )
+
+
+def _made(name: str, values: Any, device: int) -> tuple[Made, list[Any]]:
+    """The program, and tensors like its results."""
+    given = _Given(values)
+    form = _form(name, given)
+    found = converters().get(name_of(form.op))
+    reason: UnsupportedError | None = None
+    inputs = given.tensors
+    try:
+        if not given.numbers and _reads_nothing(given, form):
+            translator, results = _of_nothing(given, form)
+            return _fill(translator, results, inputs, given, form, device, _replaces(name))
+        if found is None:
+            raise UnsupportedError("no converter")
+        if given.numbers and not found.numbers:
+            raise UnsupportedError("numbers that change")
+        translator, results = _single(given, form)
+        if given.numbers and any(expected.dtype != torch.float32 for expected, _ in results):
+            raise UnsupportedError("numbers that change, beside other dtypes than float32")
+    except UnsupportedError as error:
+        reason = error
+    if reason is not None:
+        if given.numbers or (found is not None and found.keeps):
+            raise reason
+        translator, results, inputs = _decomposed(given, form.op, form.arguments, form.keywords)
+    return _fill(translator, results, inputs, given, form, device, _replaces(name))
 
 
 def _replaces(name: str) -> bool:
@@ -426,9 +502,9 @@ def _replaces(name: str) -> bool:
 
 
 def _fill(
-    shim: Shim, program: int, translator: Translator, results: list[Any], inputs: Sequence[Node], given: _Given,
-    form: _Form, device: int, replaces: bool,
-) -> None:  # fmt: skip
+    translator: Translator, results: list[Any], inputs: Sequence[Node], given: _Given, form: _Form, device: int,
+    replaces: bool,
+) -> tuple[Made, list[Any]]:  # fmt: skip
     graph = translator.graph
     assert isinstance(graph, _Recording)
     wanted: list[tuple[Any, Value | None, int]] = []  # as PyTorch describes a result, the value, the written argument
@@ -481,12 +557,11 @@ def _fill(
         slots[translator.operand(node)._id] = (
             inputs.index(node) if node not in given.numbers else len(given.tensors) + given.numbers.index(node)
         )
-    shim.program_numbers(program, len(given.numbers))
     at = len(given.tensors) + len(given.numbers)
     results_of_steps = {first + i for _, _, _, first, count in steps for i in range(count)}
+    made = Made(len(given.numbers), [], [], 0, [])
     for value_id in sorted(needed - results_of_steps - slots.keys()):
-        constant = _constant(graph, value_id, device)  # kept by the program from here on
-        shim.call("program_constant", program, int(ffi.cast("uintptr_t", constant._handle)))
+        made.constants.append(_constant(graph, value_id, device))
         slots[value_id] = at
         at += 1
     lent = set(slots)  # whose memory is an argument's: that of a tensor that PyTorch may let go, or change
@@ -495,20 +570,33 @@ def _fill(
             lent.update(range(first, first + count))
         for i in range(count):
             slots[first + i] = at + i
-        places = [slots[each] for each in read]
-        shim.call("program_step", program, op.encode(), attributes.encode(), ints(places), len(places), at, count)
+        made.steps.append((op, attributes, tuple(slots[each] for each in read), at, count))
         at += count
-    shim.program_slots(program, at)
+    made.slots = at
     for place, (expected, value, target) in enumerate(wanted):
-        if expected is None:
+        own = value is not None and target < 0 and value._id not in lent
+        slot = -1 if value is None else slots[value._id]
+        made.outputs.append(None if expected is None else Output(slot, target, place < form.returned, own))
+    graph._let_go()
+    return made, [expected for expected, _, _ in wanted]
+
+
+def _tell(shim: Shim, program: int, made: Made, expected: Sequence[Any]) -> None:
+    """Fill the shim's program; `expected`: tensors like its results."""
+    shim.program_numbers(program, made.numbers)
+    for constant, _ in made.constants:  # which the program keeps from here on
+        shim.call("program_constant", program, int(ffi.cast("uintptr_t", constant._handle)))
+    for op, attributes, places, at, count in made.steps:
+        shim.call("program_step", program, op.encode(), attributes.encode(), ints(places), len(places), at, count)
+    shim.program_slots(program, made.slots)
+    for output, like in zip(made.outputs, expected, strict=True):
+        if output is None:
             shim.program_output(program, -2, -1, 1, 0, 0, 0, longs([]), longs([]))
             continue
         shim.program_output(
-            program, -1 if value is None else slots[value._id], target, place < form.returned,
-            value is not None and target < 0 and value._id not in lent and _is_free(expected), _NUMBERS[expected.dtype],
-            expected.ndim, longs(expected.shape), longs(expected.stride()),
+            program, output.slot, output.target, output.returned, output.own and _is_free(like), _NUMBERS[like.dtype],
+            like.ndim, longs(like.shape), longs(like.stride()),
         )  # fmt: skip
-    graph._let_go()
 
 
 def _is_free(result: torch.Tensor) -> bool:
@@ -525,11 +613,12 @@ def _name_of_dtype(dtype: torch.dtype) -> str:
     return NAMES[dtype]
 
 
-def _constant(graph: Graph, value: int, device: int) -> Tensor:
-    """A constant of a graph, on the device."""
+def _constant(graph: Graph, value: int, device: int) -> tuple[Tensor, bytes | None]:
+    """A constant of a graph, on the device, and its dtype and elements, or None where these are many."""
     out = ffi.new("pl_tensor *")
     check(lib.pl_graph_value_tensor(graph._handle, value, out))
     moved = ffi.new("pl_tensor *")
     held = adopt(out[0])
     check(lib.pl_tensor_convert(held._handle, f"opencl:{device}".encode(), ffi.NULL, ffi.NULL, moved))
-    return adopt(moved[0])
+    few = held.size <= MOST_CONSTANT
+    return adopt(moved[0]), repr((held.dtype.name, held.shape, held.tolist())).encode() if few else None

@@ -239,3 +239,15 @@ def test_what_is_left_to_pytorch_is_named():
         torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-4)
     left = dict(left for graph in pylayout.torch.report().graphs for left in graph.left)
     assert "tan.default" in left and "_fft_r2c.default" not in left, left
+
+
+def test_sizes_whose_squares_overflow():
+    x = torch.tensor([1e20 + 1e20j, 1e-23 + 1e-23j, 3e38 - 1e30j, 1e-25j, complex("inf"), 0, 2 - 1j])
+
+    def function(x):
+        return x.abs(), x.sgn(), (2 * x) / x, x[:4].reciprocal(), x / (1e22 + 3e21j)
+
+    for found, wanted in zip(torch.compile(function, backend="pylayout")(x), function(x), strict=True):
+        assert torch.view_as_real(found + 0j).allclose(
+            torch.view_as_real(wanted + 0j), rtol=1e-5, atol=0, equal_nan=True
+        )

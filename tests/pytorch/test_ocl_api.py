@@ -183,3 +183,8 @@ def test_a_scaler_that_is_not_enabled_leaves_gradients_alone(place):
     scaler.step(optimizer)
     scaler.update()
     assert weight.tolist() == [0, 0, 0] and scaler.get_scale() == 1
+
+
+def test_windows_are_made_by_the_host():
+    for given in ((5,), (5, False), (6, True, 8.0)):
+        assert torch.equal(torch.kaiser_window(*given, device=OCL).cpu(), torch.kaiser_window(*given))

@@ -399,7 +399,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (torch.tensor([5.0, 1.0, 3.0]), r(4) * 4, {"sorter": torch.tensor([1, 2, 0])}),
         (torch.tensor([1.0, 2.0, float("nan")]), torch.tensor([0.0, 1.0, 2.0, float("nan"), float("inf")])),
     ],
-    "searchsorted.Scalar": [(p(7).sort()[0], 0.5)],
+    "searchsorted.Scalar": [(p(7).sort()[0], 0.5), (torch.tensor([1, 3, 5, 7]), 3.5), (torch.tensor([1, 3]), 2)],
     "bucketize.Tensor": [
         (r(3, 4), torch.tensor([-1.0, 0.0, 0.5])),
         (i(9, 4), torch.tensor([2, 4, 6]), {"right": True}),

@@ -94,8 +94,7 @@ bool is_alike(const MaybeTensor& weight, const Tensor& x) {
 Tensor normalised(const Norm& norm, const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias) {
   const at::ScalarType dtype = x.scalar_type();
   const bool known = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
-  if (!known || x.numel() == 0 || !is_alike(weight, x) || !is_alike(bias, x) || is_traced(x) || is_transformed(x))
-    return by_pytorch(norm, x, weight, bias);
+  if (!known || x.numel() == 0 || !is_alike(weight, x) || !is_alike(bias, x)) return by_pytorch(norm, x, weight, bias);
   const auto derives = [](const MaybeTensor& tensor) { return tensor && tensor->defined() && tensor->requires_grad(); };
   if (at::GradMode::is_enabled() && (x.requires_grad() || derives(weight) || derives(bias)))
     return Normalised::apply(x, weight, bias, norm);
@@ -108,8 +107,9 @@ bool has_sizes(const MaybeTensor& tensor, at::IntArrayRef sizes) {
 
 Tensor layer_norm(const Tensor& x, c10::SymIntArrayRef sizes, const MaybeTensor& weight, const MaybeTensor& bias,
                   double eps, bool with_cudnn) {
+  const bool ours = !is_traced(x) && !is_transformed(x);
   const auto shape = c10::asIntArrayRefSlowOpt(sizes);
-  const bool fits = shape && !shape->empty() && x.dim() >= int64_t(shape->size()) &&
+  const bool fits = ours && shape && !shape->empty() && x.dim() >= int64_t(shape->size()) &&
                     x.sizes().slice(size_t(x.dim()) - shape->size()) == *shape && has_sizes(weight, *shape) &&
                     has_sizes(bias, *shape);
   if (!fits) return at::native::layer_norm_symint(x, sizes, weight, bias, eps, with_cudnn);
@@ -118,7 +118,8 @@ Tensor layer_norm(const Tensor& x, c10::SymIntArrayRef sizes, const MaybeTensor&
 
 Tensor group_norm(const Tensor& x, int64_t groups, const MaybeTensor& weight, const MaybeTensor& bias, double eps,
                   bool with_cudnn) {
-  const bool fits = x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0 && has_sizes(weight, {x.size(1)}) &&
+  const bool ours = !is_traced(x) && !is_transformed(x);
+  const bool fits = ours && x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0 && has_sizes(weight, {x.size(1)}) &&
                     has_sizes(bias, {x.size(1)});
   if (!fits) return at::native::group_norm(x, groups, weight, bias, eps, with_cudnn);
   return normalised({groups, eps}, x, weight, bias);

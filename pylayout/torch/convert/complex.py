@@ -253,8 +253,7 @@ def to_copy(call: Call, x: Operand, *_: Any, **others: Any) -> Operand:
 
 @complex_converter("abs.default")
 def length(call: Call, x: Operand) -> Operand:
-    made: Operand = call.op("reduce_l2", x, [x.ndim - 1], False)
-    return made
+    return call.reshape(_length(call, x), x.shape[:-1])
 
 
 @complex_converter("angle.default")
@@ -293,8 +292,7 @@ def negative(call: Call, x: Operand) -> Operand:
 
 @complex_converter("sgn.default")
 def direction(call: Call, x: Operand) -> Operand:
-    size = call.op("reduce_l2", x, [x.ndim - 1], True)
-    made: Operand = call.op("pointwise", [x, size], "y0 = x1 == 0 ? 0 : x0 / x1", dtype="f32")
+    made: Operand = call.op("pointwise", [x, _length(call, x)], "y0 = x1 == 0 ? 0 : x0 / x1", dtype="f32")
     return made
 
 
@@ -312,10 +310,7 @@ def div(call: Call, a: Any, b: Any) -> Operand:
     if not _is_pairs(call, 1):
         made: Operand = call.op("div", a, _beside(call, b))
         return made
-    pairs = _pairs(call, 1, b)
-    product = _product(call, _pairs(call, 0, a), _conjugated(call, pairs))
-    made = call.op("div", product, call.op("sum", call.op("square", pairs), [pairs.ndim - 1], True))
-    return made
+    return _quotient(call, _parts(call, _pairs(call, 0, a)), _pairs(call, 1, b))
 
 
 def _register_sum(name: str, op: str) -> None:
@@ -405,7 +400,7 @@ def _exponential(call: Call, x: Operand) -> Operand:
     return _joined(call, _parts(call, x), "exp(x0) * cos(x1)", "x1 == 0 ? x1 : exp(x0) * sin(x1)")
 
 
-_LENGTH = "(x2 == 0 ? 0 : x2 * sqrt(1 + x3 / x2 * (x3 / x2)))"  # of what is below
+_LENGTH = "(x2 == 0 || x2 > 3.4e38 ? x2 : x2 * sqrt(1 + x3 / x2 * (x3 / x2)))"  # of what is below
 
 
 def _with_sizes(call: Call, x: Operand) -> tuple[Operand, ...]:
@@ -413,6 +408,11 @@ def _with_sizes(call: Call, x: Operand) -> tuple[Operand, ...]:
     parts = _parts(call, x)
     sizes = [call.op("abs", each) for each in parts]
     return *parts, call.op("maximum", *sizes), call.op("minimum", *sizes)
+
+
+def _length(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("pointwise", _with_sizes(call, x), f"y0 = {_LENGTH}", dtype="f32")
+    return made
 
 
 def _logarithm(call: Call, x: Operand) -> Operand:
@@ -432,10 +432,18 @@ def _root(call: Call, x: Operand) -> Operand:
     return _joined(call, _with_sizes(call, x), real, imaginary)
 
 
+def _quotient(call: Call, a: Sequence[Operand], b: Operand) -> Operand:
+    """By the quotient of the smaller part of b by the larger one: squares of either may overflow."""
+    wide, none = "abs(x2) >= abs(x3)", "x2 == 0 && x3 == 0"
+    rate = f"({wide} ? x3 / x2 : x2 / x3)"
+    scale = f"({wide} ? x2 + x3 * {rate} : x2 * {rate} + x3)"
+    real = f"{none} ? x0 / abs(x2) : ({wide} ? x0 + x1 * {rate} : x0 * {rate} + x1) / {scale}"
+    imaginary = f"{none} ? x1 / abs(x3) : ({wide} ? x1 - x0 * {rate} : x1 * {rate} - x0) / {scale}"
+    return _joined(call, [*a, *_parts(call, b)], real, imaginary)
+
+
 def _inverse(call: Call, x: Operand) -> Operand:
-    square = call.op("sum", call.op("square", x), [x.ndim - 1], True)
-    made: Operand = call.op("div", _conjugated(call, x), square)
-    return made
+    return _quotient(call, [call.tensor(value, "f32") for value in (1.0, 0.0)], x)
 
 
 for _name, _function in (("exp", _exponential), ("log", _logarithm), ("sqrt", _root), ("reciprocal", _inverse)):

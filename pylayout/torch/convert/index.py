@@ -80,6 +80,8 @@ def _places(call: Call, sequence: Operand, values: Any, right: bool) -> Operand:
     """The first element of sorted rows that is not before each value; NaN comes last and is before none."""
     count = sequence.shape[-1]
     require(0 < count <= 4096, f"{count} sorted elements")
+    if isinstance(values, float) and sequence.dtype not in FLOATS:
+        sequence = call.cast(sequence, "f32")
     values = call.tensor(values, sequence.dtype.name)
     beside = call.reshape(values, [*values.shape, 1])
     if sequence.ndim > 1:  # each row its own

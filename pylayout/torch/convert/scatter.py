@@ -99,6 +99,10 @@ def scatter_reduce(
 
 def _along(call: Call, x: Operand, dim: int, index: Operand) -> Operand:
     """An index of one dimension, for whole slices."""
+    if index.ndim == 1:  # without its size, so that a program serves others
+        for other in range(x.ndim):
+            index = index if other == dim % x.ndim else call.op("unsqueeze", index, other)
+        return index
     shape = [1] * x.ndim
     shape[dim] = math.prod(index.shape)
     return call.reshape(index, shape)

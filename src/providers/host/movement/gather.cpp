@@ -8,6 +8,31 @@
 namespace pl::host {
 namespace {
 
+// out[to[j]] = x[from[j]] for each j of `count`.
+template <class T>
+PL_VECTORISED void take_each(const char* x, const int64_t* from, char* out, const int64_t* to, int64_t count) {
+  const T* source = reinterpret_cast<const T*>(x);
+  T* target = reinterpret_cast<T*>(out);
+  for (int64_t j = 0; j < count; ++j) target[to[j]] = source[from[j]];
+}
+template <class T>
+PL_VECTORISED void take_in_a_row(const char* x, const int64_t* from, char* out, int64_t count) {
+  const T* source = reinterpret_cast<const T*>(x);
+  T* target = reinterpret_cast<T*>(out);
+  for (int64_t j = 0; j < count; ++j) target[j] = source[from[j]];
+}
+
+// Calls function(T()) with an integer of so many bytes.
+template <class Function>
+void with_bytes(size_t bytes, const Function& function) {
+  switch (bytes) {
+    case 1: return function(uint8_t());
+    case 2: return function(uint16_t());
+    case 4: return function(uint32_t());
+    default: return function(uint64_t());
+  }
+}
+
 // Copies slices of x, each as large as x without the indexed dimension, to their places.
 struct GatherBody {
   std::string op;
@@ -41,12 +66,23 @@ struct GatherBody {
         });
         continue;
       }
-      for_each_run(nest, 1.5 * double(count), [&](const int64_t* offsets, int64_t n) {
+      std::vector<int64_t> sources(indices.size());
+      bool in_a_row = true;
+      for (size_t j = 0; j < indices.size(); ++j) {
+        sources[j] = x_offset(indices[j]);
+        in_a_row = in_a_row && target_offsets[j] == int64_t(j);
+      }
+      for_each_run(nest, 0.7 * double(count), [&](const int64_t* offsets, int64_t n) {
         for (int64_t i = 0; i < n; ++i) {
-          const int64_t to = offsets[0] + i * run.stride[0], from = offsets[1] + i * run.stride[1];
-          for (int64_t j = 0; j < count; ++j)
-            std::memcpy(out + (to + target_offsets[size_t(j)]) * int64_t(bytes),
-                        x + (from + x_offset(indices[size_t(j)])) * int64_t(bytes), bytes);
+          char* to = out + (offsets[0] + i * run.stride[0]) * int64_t(bytes);
+          const char* from = x + (offsets[1] + i * run.stride[1]) * int64_t(bytes);
+          with_bytes(bytes, [&](auto type) {
+            using T = decltype(type);
+            if (in_a_row)
+              take_in_a_row<T>(from, sources.data(), to, count);
+            else
+              take_each<T>(from, sources.data(), to, target_offsets.data(), count);
+          });
         }
       });
     }
