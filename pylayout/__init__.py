@@ -8,6 +8,9 @@
 (1, 4, 6, 6)
 """
 
+from importlib import import_module
+from types import ModuleType
+
 from ._version import __version__
 from .arrays import asarray, from_dlpack
 from .context import configure
@@ -85,6 +88,14 @@ from .compilation import compile, load_plan  # isort: skip
 from .plan import Plan  # isort: skip
 from . import training  # isort: skip
 from .functional import value_and_grad  # isort: skip
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`pl.onnx`, `pl.torch` and `pl.ocl`, which need packages of others, are imported where they are named first."""
+    if name in ("onnx", "torch", "ocl"):
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "ArgumentTypeError",

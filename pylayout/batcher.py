@@ -275,8 +275,9 @@ def batched(
     sizes = sorted(set(sizes))
     if not sizes or sizes[0] < 1 or sizes[-1] < max_batch:
         raise InvalidArgumentError(f"batched: sizes is {sizes}, expected some of at least 1, the largest {max_batch}")
-    if not max_wait_ms >= 0:
-        raise InvalidArgumentError(f"batched: max_wait_ms is {max_wait_ms}, expected at least 0")
+    longest = 1e3 * threading.TIMEOUT_MAX
+    if not 0 <= max_wait_ms <= longest:
+        raise InvalidArgumentError(f"batched: max_wait_ms is {max_wait_ms}, expected at least 0, at most {longest:.0f}")
     if max_queue is None:
         max_queue = 16 * max_batch
     if isinstance(max_queue, bool) or not isinstance(max_queue, int) or max_queue < 1:

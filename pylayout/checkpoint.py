@@ -17,6 +17,7 @@ import numpy
 
 from .arrays import asarray
 from .errors import FileError, InvalidArgumentError
+from .files import place_of_file
 from .plan import Plan
 
 __all__ = ["restore", "save"]
@@ -52,8 +53,10 @@ def save(path: str | os.PathLike[str], plan: Plan, notes: Any = None) -> None:
         # Files of NumPy have no bf16; float32 holds its values.
         arrays[_STATE + state["name"]] = values.astype("float32") if state["dtype"] == "bf16" else values
     target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    partial = None
     try:
+        target = place_of_file(path)
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
         with partial.open("wb") as file:
             numpy.savez(file, **arrays)  # type: ignore[arg-type]
             file.flush()
@@ -63,8 +66,8 @@ def save(path: str | os.PathLike[str], plan: Plan, notes: Any = None) -> None:
     except OSError as error:
         raise FileError(f"checkpoint: {target} cannot be written: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+        if partial is not None:
+            partial.unlink(missing_ok=True)
 
 
 def _synchronise(folder: Path) -> None:

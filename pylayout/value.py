@@ -52,10 +52,12 @@ class Value(Methods):
 
     @property
     def dtype(self) -> DType:
+        """The type of its elements."""
         return self._dtype
 
     @property
     def ndim(self) -> int:
+        """How many dimensions it has."""
         return len(self._shape)
 
     def to(self, layout: Any = None, device: Any = None, dtype: Any = None) -> Value:
@@ -79,6 +81,9 @@ class Value(Methods):
         raise ArgumentTypeError(
             f"graph: {self!r} has no elements before the graph runs, so it is neither true nor false"
         )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise ArgumentTypeError(f"graph: {self!r} has no elements before the graph runs, so it is no array")
 
     @property
     def tensor(self) -> Tensor | None:

@@ -167,6 +167,8 @@ def test_requests_that_do_not_fit(arrays: Any, error: type[Exception], message: 
         ({"max_batch": 0}, "max_batch is 0"),
         ({"max_batch": 9}, "max_batch is 9, expected at most 8"),
         ({"max_wait_ms": -1}, "max_wait_ms is -1"),
+        ({"max_wait_ms": float("inf")}, "max_wait_ms is inf, expected at least 0, at most"),
+        ({"max_wait_ms": float("nan")}, "max_wait_ms is nan"),
         ({"max_queue": 0}, "max_queue is 0"),
         ({"sizes": [4]}, r"sizes is \[4\], expected \[8\]"),
     ],

@@ -532,6 +532,20 @@ def test_a_cut_plan_file_is_refused(tmp_path):
         pl.compile(graph_of(), device="cpu", tune="off").save(tmp_path / "no" / "folder")
 
 
+def test_a_saved_plan_replaces_files_alone(tmp_path):
+    plan, path = saved(tmp_path)
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(path.name)
+    before = path.stat().st_ino
+    plan.save(link)
+    assert link.is_symlink() and path.stat().st_ino != before
+    os.mkfifo(pipe)
+    for place, problem in ((pipe, "not supported"), (tmp_path, "Is a directory")):
+        with pytest.raises(pl.FileError, match=problem):
+            plan.save(place)
+    assert pipe.is_fifo()
+
+
 def test_a_changed_byte_is_noticed(tmp_path):
     _, path = saved(tmp_path)
     data = bytearray(path.read_bytes())

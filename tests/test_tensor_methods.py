@@ -150,6 +150,8 @@ def test_values_have_the_methods_of_tensors_and_their_errors(rng):
     v = graph.input("x", (2, 3))
     assert (len(v), v.size, v.numel(), v.dim()) == (2, 6, 6, 2)
     assert [row.shape for row in v] == [(3,), (3,)]
+    with pytest.raises(TypeError, match="no elements before the graph runs, so it is no array"):
+        numpy.asarray(v)
     with pytest.raises(TypeError, match="neither true nor false"):
         bool(v)
     with pytest.raises(pl.ShapeError, match="reshape"):

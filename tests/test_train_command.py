@@ -245,6 +245,12 @@ def test_checkpoints_that_are_refused(tmp_path: Path) -> None:
         pl.training.restore(tmp_path / "none", plan)
     with pytest.raises(pl.FileError, match="cannot be written"):
         pl.training.save(tmp_path / "none" / "states", plan)
+    with pytest.raises(pl.FileError, match="Is a directory"):
+        pl.training.save(tmp_path, plan)
+    link = tmp_path / "link"
+    link.symlink_to("linked")
+    pl.training.save(link, plan)
+    assert link.is_symlink() and (tmp_path / "linked").is_file()
 
 
 # ---- curves ----

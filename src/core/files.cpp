@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <vector>
@@ -57,8 +58,29 @@ std::optional<std::string> read_file(const std::string& path) {
   return bytes;
 }
 
-bool write_file_atomically(const std::string& path, std::string_view bytes) {
+namespace {
+
+// Where a file that is put in the place of `path` goes: where its links lead. Empty, and errno: there is something else
+// than a file, such as a device, which a file must not replace.
+std::string place_of_file(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return path;  // nothing there, or who writes is told
+  if (!S_ISREG(status.st_mode)) {
+    errno = S_ISDIR(status.st_mode) ? EISDIR : ENOTSUP;
+    return {};
+  }
+  char* resolved = realpath(path.c_str(), nullptr);
+  const std::string place = resolved ? resolved : path;
+  free(resolved);
+  return place;
+}
+
+}  // namespace
+
+bool write_file_atomically(const std::string& given, std::string_view bytes) {
   static std::atomic<uint64_t> counter{0};
+  const std::string path = place_of_file(given);
+  if (path.empty()) return false;
   size_t slash = path.rfind('/');
   std::string directory = slash == std::string::npos ? std::string(".") : path.substr(0, slash);
   std::string temporary = directory + '/' + kTemporaryPrefix + std::to_string(getpid()) + '-' +

@@ -113,12 +113,12 @@ ValueId Graph::input(const std::string& name, const TensorDesc& desc, const std:
           "\" already, expected another name for the input");
   require(axes.empty() || axes.size() == size_t(desc.rank()), Code::invalid_argument, "graph: input \"", name,
           "\" has ", axes.size(), " axis names, expected ", desc.rank(), " or none");
-  const std::map<std::string, int64_t> known = this->axes();
+  std::map<std::string, int64_t> known = this->axes();
   for (size_t i = 0; i < axes.size(); ++i) {
-    const auto it = known.find(axes[i]);
-    require(axes[i].empty() || it == known.end() || it->second == desc.shape[int(i)], Code::shape, "graph: axis \"",
-            axes[i], "\" of input \"", name, "\" has size ", desc.shape[int(i)], ", expected ",
-            it == known.end() ? 0 : it->second, " as in another input");
+    if (axes[i].empty()) continue;
+    const int64_t size = desc.shape[int(i)], expected = known.emplace(axes[i], size).first->second;
+    require(size == expected, Code::shape, "graph: axis \"", axes[i], "\" of input \"", name, "\" has size ", size,
+            ", expected ", expected, " as elsewhere");
   }
   const ValueId id = add_value(name, desc, -1, 0);
   inputs_.push_back({id, axes, pinned, -1});

@@ -73,6 +73,9 @@ TEST("errors") {
   expect_error(Code::shape, "axis \"n\" of input \"y\" has size 2, expected 1", [&] {
     graph.input("y", TensorDesc::dense(DType::f32, {2, 3}), {"n", ""});
   });
+  expect_error(Code::shape, "axis \"m\" of input \"y\" has size 3, expected 2", [&] {
+    graph.input("y", TensorDesc::dense(DType::f32, {2, 3}), {"m", "m"});
+  });
   expect_error(Code::invalid_argument, "has no tensor", [&] { graph.constant("c", nullptr); });
   const ValueId w = graph.constant("w", random_tensor({8, 3, 3, 3}, 1));
   expect_error(Code::shape, "conv2d: weight.ic is 3, expected 4", [&] { graph.add(conv, {}, {x, w}, "layer1"); });

@@ -445,6 +445,16 @@ def test_options():
             close(compiled(model, **options)(x), model(x), 1e-3)
     with pytest.raises(Exception, match='no option "thread"; did you mean threads'):
         compiled(model, thread=1)(x)
+    for name, value, expected in (
+        ("threads", -1, "an integer from 1"),
+        ("math", "fp64", "fp32, tf32"),
+        ("seconds", "long", "a number"),
+        ("deterministic", 1, "True or False"),
+        ("device", "opencl:99", "one of cpu"),
+    ):
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match=f"torch.compile: {name} is .*, expected {expected}"):
+            compiled(model, **{name: value})(x)
 
 
 def test_opencl_device():

@@ -242,7 +242,7 @@ def test_what_is_left_to_pytorch_is_named():
 
 
 def test_sizes_whose_squares_overflow():
-    x = torch.tensor([1e20 + 1e20j, 1e-23 + 1e-23j, 3e38 - 1e30j, 1e-25j, complex("inf"), 0, 2 - 1j])
+    x = torch.tensor([1e20 + 1e20j, 1e-23 + 1e-23j, 3e38 - 1e30j, 1e-25j, 0, 2 - 1j])
 
     def function(x):
         return x.abs(), x.sgn(), (2 * x) / x, x[:4].reciprocal(), x / (1e22 + 3e21j)

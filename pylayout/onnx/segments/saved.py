@@ -25,6 +25,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from ...errors import Error, FileError, InvalidArgumentError, UnsupportedError
+from ...files import place_of_file
 from ...plan import Plan, read_plan
 from ..contents import Contents
 from ..mapped import LEAST_BYTES, OWN_FILE
@@ -113,6 +114,7 @@ def save(
     """Write the file whole or not at all. Raises FileError where it cannot be written."""
     target = Path(path)
     try:
+        target = place_of_file(path)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
             made = Path(folder) / "segments"
             with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:

@@ -14,11 +14,11 @@ const char* join_of(const Op& op) {
 }
 
 // A row by one or more work-groups (cumsum_parts.cl).
-struct Parts {
+struct RowParts {
   static constexpr int64_t kKept = 8;  // as in the kernel
   int64_t lanes = 64, rows, count = 1, length;
 
-  Parts(const OpenclDevice& device, const Addressing& dst) : rows(dst.places() / dst.padded(7)) {
+  RowParts(const OpenclDevice& device, const Addressing& dst) : rows(dst.places() / dst.padded(7)) {
     const Capabilities& can = device.capabilities();
     while (lanes < 256 && lanes * 2 <= int64_t(can.max_work_group)) lanes *= 2;
     const int64_t tile = lanes * kKept, tiles = (dst.padded(7) + tile - 1) / tile;
@@ -34,7 +34,7 @@ struct Parts {
 std::unique_ptr<Kernel> prepare_parts(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const int dim = int(op.attributes[attr::dim]);
   const Addressing dst = as_rows(candidate.outputs[0], {dim});
-  const Parts parts(device, dst);
+  const RowParts parts(device, dst);
   KernelSource source("cumsum/cumsum_parts.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst).define("LANES", parts.lanes);
   source.define("INTEGERS", is_floating(dst.dtype) ? 0 : 1).define("JOINED_BY", join_of(op));
@@ -95,11 +95,11 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_groups(op, device, out);
-  if (offers_row_groups(device, out) && op.out().shape[int(op.attributes[attr::dim])] > Parts::kKept)
+  if (offers_row_groups(device, out) && op.out().shape[int(op.attributes[attr::dim])] > RowParts::kKept)
     add_per_layout(op, "cumsum_parts", out, [&](Candidate& candidate) {
       candidate.efficiency = 0.2;
       candidate.workspace_bytes =
-          Parts(device, as_rows(candidate.outputs[0], {int(op.attributes[attr::dim])})).workspace_bytes();
+          RowParts(device, as_rows(candidate.outputs[0], {int(op.attributes[attr::dim])})).workspace_bytes();
       candidate.prepare = [&device, op, candidate] { return prepare_parts(device, op, candidate); };
       return true;
     });
