@@ -32,7 +32,7 @@ def _nonzero(x: Tensor) -> Tensor:
     columns = []
     for size in reversed(x.shape[1:]):
         columns.append(rest % size)
-        rest = rest // size
+        rest = torch.div(rest, size, rounding_mode="floor")
     return torch.stack([rest, *columns[::-1]], 1)
 
 

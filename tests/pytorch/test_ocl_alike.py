@@ -79,6 +79,11 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = 
     "argmax": (lambda x: x.argmax(0), lambda n: (rows(n),)),
     "index": (lambda x, i: x[i], lambda n: (rows(9), places(n, 9))),
     "index_add": (lambda x, i, y: x.index_add(0, i, y), lambda n: (rows(9), places(n, 9), rows(n))),
+    "index_put": (
+        lambda x, i, j, y: x.index_put((i, j), y, accumulate=True),
+        lambda n: (rows(9), places(n, 9), places(n, 6), rows(n, 1)[:, 0]),
+    ),
+    "stack": (lambda *x: torch.stack(x, 1), lambda n: (rows(n), rows(n))),
     "embedding": (F.embedding, lambda n: (places(n, 9), rows(9))),
     "gather": (lambda x, i: x.gather(0, i[:, None]), lambda n: (rows(9), places(n, 9))),
     "tril": (torch.tril, lambda n: (rows(n, n),)),

@@ -225,7 +225,8 @@ def index_put(
         place = call.op("add", call.op("mul", place, size), each)
     before, behind, count = x.shape[: dims[0]], x.shape[dims[-1] + 1 :], math.prod(place.shape)
     joined = [*before, math.prod(sizes), *behind]
-    values = call.op("expand", values, [*before, *place.shape, *behind])
+    wanted = [*before, *place.shape, *behind]
+    values = values if [*values.shape] == wanted else call.op("expand", values, wanted)
     source = call.reshape(values, [*before, count, *behind])
     index = call.reshape(place, [1] * len(before) + [count] + [1] * len(behind))
     made = call.op("scatter", call.reshape(x, joined), len(before), index, source, "sum" if accumulate else "none")
