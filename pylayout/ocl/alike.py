@@ -22,22 +22,18 @@ Step = tuple[str, str, tuple[int, ...], int, int]  # op, attributes, slots that 
 
 # Ops, beside those that go element by element, whose converters ask no more of a size than whether it is 0, 1 or that
 # of another dimension.
-_ALIKE = frozenset(
-    """
-    aten.cat.default aten.stack.default aten.mm.default aten.bmm.default aten.addmm.default aten.baddbmm.default
-    aten._softmax.default aten._log_softmax.default aten._softmax_backward_data.default
-    aten._log_softmax_backward_data.default
-    aten.sum.default aten.sum.dim_IntList aten.mean.default aten.cumsum.default aten.amax.default aten.amin.default
-    aten.argmax.default aten.all.default aten.all.dim aten.any.default aten.any.dim
-    aten.isin.Tensor_Tensor aten.isin.Tensor_Scalar aten.masked_fill.Scalar aten._to_copy.default
-    aten.index.Tensor aten.index_put.default aten._index_put_impl.default aten.index_select.default
-    aten.index_add.default aten.gather.default aten.scatter.src aten.scatter_add.default
-    aten.embedding.default aten.embedding_dense_backward.default
-    pylayout.attention.default pylayout.attention_backward.default
-    pylayout.layer_norm.default pylayout.layer_norm_backward.default
-    pylayout.cross_entropy.default pylayout.cross_entropy_backward.default
-    """.split()
-)
+_ALIKE = frozenset({
+    "aten.cat.default", "aten.stack.default", "aten.mm.default", "aten.bmm.default", "aten.addmm.default",
+    "aten.baddbmm.default", "aten._softmax.default", "aten._log_softmax.default", "aten._softmax_backward_data.default",
+    "aten._log_softmax_backward_data.default", "aten.sum.default", "aten.sum.dim_IntList", "aten.mean.default",
+    "aten.cumsum.default", "aten.amax.default", "aten.amin.default", "aten.argmax.default", "aten.all.default",
+    "aten.all.dim", "aten.any.default", "aten.any.dim", "aten.isin.Tensor_Tensor", "aten.isin.Tensor_Scalar",
+    "aten.masked_fill.Scalar", "aten._to_copy.default", "aten.index.Tensor", "aten.index_put.default",
+    "aten._index_put_impl.default", "aten.index_select.default", "aten.index_add.default", "aten.gather.default",
+    "aten.scatter.src", "aten.scatter_add.default", "aten.embedding.default", "aten.embedding_dense_backward.default",
+    "pylayout.attention.default", "pylayout.attention_backward.default", "pylayout.layer_norm.default",
+    "pylayout.layer_norm_backward.default", "pylayout.cross_entropy.default", "pylayout.cross_entropy_backward.default",
+})  # fmt: skip
 MOST_CONSTANT = 16  # elements of a constant that is compared
 _MOST_KINDS = 4096
 _MOST_SERVED = 4  # programs of a kind: steps of which more are made have sizes in them
