@@ -2,6 +2,7 @@
 #include "providers/host/common/host.h"
 #include "providers/host/movement/periodic.h"
 #include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/narrow_binary.h"
 
 namespace pl::host {
 namespace {
@@ -97,9 +98,34 @@ struct BinaryBody {
   }
 };
 
-template <class T>
-void add_binary(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, LoadRun<T> load,
-                StoreRun<T> store) {
+// All three of the same narrow dtype, without post-ops.
+struct NarrowBinaryBody {
+  NarrowRun function;
+  int64_t bytes;
+  std::vector<Nest> nests;  // over out, x, y
+  PaddingZeroer zeroer;
+
+  void operator()(const KernelArguments& arguments) const {
+    const char *x = static_cast<const char*>(input(arguments, 0)), *y = static_cast<const char*>(input(arguments, 1));
+    char* out = static_cast<char*>(output(arguments));
+    for (const Nest& nest : nests) {
+      const Loop& run = nest.run();
+      const int64_t so = run.stride[0], sx = run.stride[1], sy = run.stride[2];
+      const bool side_by_side = so == 1 && (sx == 0 || sx == 1) && (sy == 0 || sy == 1);
+      for_each_run(nest, side_by_side ? 0.02 : 1.0, [&](const int64_t* offsets, int64_t n) {
+        char* to = out + offsets[0] * bytes;
+        const char *a = x + offsets[1] * bytes, *b = y + offsets[2] * bytes;
+        if (side_by_side) return function(a, sx, b, sy, to, n);
+        for (int64_t i = 0; i < n; ++i) function(a + i * sx * bytes, 0, b + i * sy * bytes, 0, to + i * so * bytes, 1);
+      });
+    }
+    zeroer.run(out);
+  }
+};
+
+// A candidate for each layout; make(result, x, y) gives its body.
+template <class Make>
+void add_per_layout(const Op& op, CandidateList& out, const Make& make) {
   for (const Layout& layout : layouts_to_try(op, op.out())) {
     const TensorDesc result = strided_view_as(op.out(), layout);
     // An operand that is broadcast is small as a rule: it is read as it lies.
@@ -107,15 +133,31 @@ void add_binary(const Op& op, CandidateList& out, BinaryRun<T> function, bool di
       return operand.shape == result.shape ? any_strided_view_as(operand, layout) : dense(operand);
     };
     const TensorDesc x = as_wanted(op.in(0)), y = as_wanted(op.in(1));
-    add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=, post_ops = AppliedPostOps(op)] {
+    const auto nests = [=] {
       const int rank = result.rank();
-      BinaryBody<T> body{function, post_ops, direct, load, store, {}, PaddingZeroer(result)};
-      body.set(
-          with_long_runs(make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}})));
-      return body;
-    });
+      return with_long_runs(
+          make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}}));
+    };
+    add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=] { return make(result, nests()); });
     out.candidates.back().in_place = 3;
   }
+}
+
+template <class T>
+void add_binary(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, LoadRun<T> load,
+                StoreRun<T> store) {
+  add_per_layout(op, out, [=, post_ops = AppliedPostOps(op)](const TensorDesc& result, std::vector<Nest> nests) {
+    BinaryBody<T> body{function, post_ops, direct, load, store, {}, PaddingZeroer(result)};
+    body.set(std::move(nests));
+    return body;
+  });
+}
+
+void add_narrow_binary(const Op& op, CandidateList& out, NarrowRun function) {
+  const auto bytes = int64_t(size_of(op.out().dtype));
+  add_per_layout(op, out, [=](const TensorDesc& result, std::vector<Nest> nests) {
+    return NarrowBinaryBody{function, bytes, std::move(nests), PaddingZeroer(result)};
+  });
 }
 
 void list_binary(const Op& op, CandidateList& out) {
@@ -125,6 +167,10 @@ void list_binary(const Op& op, CandidateList& out) {
     if (const auto function = find_float_binary(name))
       return add_binary(op, out, function, from == DType::f32 && to == DType::f32, float_loader(from),
                         float_storer(to));
+  } else if (const NarrowRun narrow = post_ops_of(op).empty() && op.in(1).dtype == from && to == from
+                                          ? find_narrow_binary(name, from)
+                                          : nullptr) {
+    return add_narrow_binary(op, out, narrow);
   } else if (const auto function = find_integer_binary(name)) {
     return add_binary(op, out, function, from == DType::s64 && to == DType::s64, integer_loader(from),
                       integer_storer(to));
