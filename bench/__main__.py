@@ -39,6 +39,7 @@ _ASIDE = {
 _SHORT = {
     "choice_quality": ["--every", "5"],
     "cost_tables": ["squeezenet1_0", "--runs", "1", "--seconds", "10"],
+    "eager_work": ["tables", "--rounds", "2"],
     "first_plans": ["squeezenet1_0", "--rounds", "5", "--seconds", "10"],
     "gpu": ["--batch", "4", "--rounds", "3"],
     "gpu_memory": ["--rounds", "3"],

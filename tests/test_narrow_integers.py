@@ -1,4 +1,4 @@
-"""Functions of two tensors of narrow integers and truth values, as NumPy has them: wrapped around, broadcast, strided."""
+"""Functions of two tensors of narrow integers and truth values as NumPy has them: wrapped, broadcast, strided."""
 
 from __future__ import annotations
 
