@@ -96,6 +96,9 @@ def _traced(
     name = OPS.get((input.ndim, mode, bool(antialias)))
     spatial = input.ndim - 2
     scales = None
+    lowered = torch.is_autocast_enabled(input.device.type) and input.dtype != torch.float32
+    if lowered and input.device.type == "ocl" and input.is_floating_point():  # whose autocast resizes in float32
+        input, lowered = input.float(), False
     if scale_factor is not None:
         scales = [*scale_factor] if isinstance(scale_factor, (list, tuple)) else [scale_factor] * spatial
     if (
@@ -107,7 +110,7 @@ def _traced(
         or input.device.type not in ("cpu", "ocl")
         or (align_corners is not None and "nearest" in mode)
         or (recompute_scale_factor and scales is None)
-        or (torch.is_autocast_enabled(input.device.type) and input.dtype != torch.float32)
+        or lowered
     ):
         return _of_pytorch(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     sizes = _sizes(input, size, scales)

@@ -254,3 +254,28 @@ def test_cross_entropy_is_one_op_each_way(half):
     assert [graph.left for graph in graphs] == [(), ()]
     ops = {step.get("op") for graph in graphs for step in graph.plans[0].summary()["steps"]}
     assert {"cross_entropy", "cross_entropy_backward"} <= ops and "log_softmax" not in ops, ops
+
+
+def test_resizes_under_autocast_are_an_op_each_way():
+    """As in eager mode they are in float32, forward and backward."""
+    conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+
+    def function(module, x):
+        return torch.nn.functional.interpolate(module(x), scale_factor=2.0, mode="bilinear").square().mean()
+
+    x = torch.randn(2, 3, 6, 6)
+    function(conv, x).backward()
+    wanted = conv.weight.grad.clone()
+    conv.zero_grad()
+    conv, x = conv.to(OCL), x.to(OCL)
+    torch._dynamo.reset()
+    with torch.autocast("ocl", torch.float16):
+        loss = torch.compile(function, backend="pylayout")(conv, x)
+    assert loss.dtype == torch.float32
+    loss.backward()
+    assert (conv.weight.grad.cpu() - wanted).abs().max() <= 2e-2 * wanted.abs().max()
+    with torch.autocast("ocl", torch.float16), pl.profile() as profile:
+        torch.compile(function, backend="pylayout")(conv, x).backward()
+        torch.ocl.synchronize()
+    ops = {event["op"] for event in profile.events}
+    assert {"interpolate", "interpolate_backward"} <= ops and not ops & {"scatter", "index_select"}
