@@ -8,6 +8,7 @@
 (1, 4, 6, 6)
 """
 
+from . import _command as _command  # first: it says what Ctrl-C does while the rest is imported
 from ._version import __version__
 from .arrays import asarray, from_dlpack
 from .context import configure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Error
+from ..errors import Error, FileError
 from .case import Case
 from .check import Checked, Outcome, check_case
 from .generate import random_case
@@ -120,8 +121,14 @@ class Session:
         if self.path is None:
             return
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(self.to_json(running)), "utf-8")
-        temporary.replace(self.path)
+        try:
+            temporary.write_text(json.dumps(self.to_json(running)), "utf-8")
+            temporary.replace(self.path)
+        except OSError as error:
+            raise FileError(f"verify: state {self.path} cannot be written: {error.strerror or error}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
     @classmethod
     def resume(cls, settings: Settings, path: Path) -> Session:
