@@ -45,6 +45,7 @@ CASES = [
     ("governor", replace(FOUR, boost=False), "note", "turned off", "boost"),
     ("quota", replace(FOUR, quota=2.5), "warning", "4 threads share the 2.5 processors", "--threads 2"),
     ("quota", replace(FOUR, quota=0.5), "warning", "0.5 processors", "--threads 1"),
+    ("quota", replace(HEALTHY, quota=0.5), "warning", "1 thread shares the 0.5 processors", "--threads 1"),
     ("affinity", replace(FOUR, threads=6), "warning", "6 threads share 4 processors", "--threads 4"),
     ("affinity", replace(FOUR, processors=16), "note", "4 of the 16 processors: 0,1,2,3", "taskset"),
     ("affinity", replace(FOUR, threads=1), "note", "1 thread leaves 3 processors idle", "--threads 4"),

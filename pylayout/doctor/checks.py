@@ -81,8 +81,8 @@ def _processors(count: float) -> str:
     return f"{count:g} processor" + ("" if count == 1 else "s")
 
 
-def _threads_leave(count: int) -> str:
-    return f"{count} thread leaves" if count == 1 else f"{count} threads leave"
+def _threads(count: int, verb: str) -> str:
+    return f"{count} thread {verb}s" if count == 1 else f"{count} threads {verb}"
 
 
 @_check
@@ -112,8 +112,8 @@ def quota(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
         count = max(1, int(facts.quota))
         yield (
             "warning",
-            f"{facts.threads} threads share the {_processors(round(facts.quota, 2))} that this container may use: "
-            "when its time is spent all of them stop",
+            f"{_threads(facts.threads, 'share')} the {_processors(round(facts.quota, 2))} that this container may use: "
+            "when its time is spent they stop",
             f"pylayout.configure(threads={count}), --threads {count}, or a higher limit of the container",
         )
 
@@ -137,7 +137,7 @@ def affinity(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
         )
     elif facts.threads < (facts.cores or allowed) and (facts.quota is None or facts.quota > facts.threads):
         cores = facts.cores or allowed
-        fact = f"{_threads_leave(facts.threads)} {_processors(cores - facts.threads)} idle"
+        fact = f"{_threads(facts.threads, 'leave')} {_processors(cores - facts.threads)} idle"
         yield "note", fact, f"pylayout.configure(threads={cores}), or --threads {cores}"
 
 
