@@ -11,6 +11,7 @@
 from importlib import import_module
 from types import ModuleType
 
+from . import _command as _command  # first: it says what Ctrl-C does while the rest is imported
 from ._version import __version__
 from .arrays import asarray, from_dlpack
 from .context import configure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -56,6 +57,8 @@ def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType
         array = numpy.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise ArgumentTypeError(f"{what} is no array: {error}") from None
+    if array.dtype == object and array.size and all(isinstance(each, int) for each in array.flat):
+        array = _large_integers(array, dtype, what)
     if array.dtype == object:
         hint = ""
         if hasattr(value, "base_data") and hasattr(value, "queue"):  # pyopencl.array.Array
@@ -73,6 +76,15 @@ def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType
     if not array.flags.aligned or not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="), order="C")
     return array, meant if meant.is_exact_in_numpy else f32
+
+
+def _large_integers(array: Any, dtype: DType | None, what: str) -> Any:
+    """Integers of more than 64 bits as floating numbers, where those are asked for."""
+    if dtype is not None and numpy.dtype(dtype.dtype).kind not in "biu":
+        with contextlib.suppress(OverflowError):
+            return array.astype("float64")
+    bits = max(each.bit_length() for each in array.flat)
+    raise InvalidArgumentError(f"{what} has an integer of {bits} bits, expected at most 63 and the sign")
 
 
 def _borrow(array: Any, dtype: DType, owner: Any) -> Tensor:
@@ -167,7 +179,8 @@ def _scalar(value: Any, dtype: DType, device: str, what: str) -> Tensor:
         limits = numpy.iinfo(dtype.dtype)
         if not limits.min <= value <= limits.max:
             raise InvalidArgumentError(f"{what} is {value}, expected {limits.min} to {limits.max} beside {dtype}")
-    made = asarray(numpy.asarray(value, "float64" if isinstance(value, float) else None), dtype=dtype, device=device)
+    array, _ = _numpy_array(numpy.asarray(value, "float64" if isinstance(value, float) else None), dtype, what)
+    made = asarray(array, dtype=dtype, device=device)
     if len(_scalars) >= 256:
         _scalars.clear()
     _scalars[key] = made

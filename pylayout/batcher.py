@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidArgumentError, QueueFullError, ShapeError
+from .errors import ArgumentTypeError, InvalidArgumentError, QueueFullError, ShapeError
 
 __all__ = ["Batcher", "batched"]
 
@@ -261,6 +261,10 @@ def batched(
         max_batch = 16 if any_shape else first[0]
     if isinstance(max_batch, bool) or not isinstance(max_batch, int) or max_batch < 1:
         raise InvalidArgumentError(f"batched: max_batch is {max_batch!r}, expected an integer of at least 1")
+    if sizes is not None:
+        given, sizes = sizes, list(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, (str, bytes)) else []
+        if not sizes or not all(hasattr(size, "__index__") and not isinstance(size, bool) for size in sizes):
+            raise ArgumentTypeError(f"batched: sizes is {given!r}, expected a list of integers")
     if not any_shape:
         if max_batch > first[0]:
             raise InvalidArgumentError(
@@ -275,6 +279,8 @@ def batched(
     sizes = sorted(set(sizes))
     if not sizes or sizes[0] < 1 or sizes[-1] < max_batch:
         raise InvalidArgumentError(f"batched: sizes is {sizes}, expected some of at least 1, the largest {max_batch}")
+    if isinstance(max_wait_ms, (bool, str)) or not hasattr(max_wait_ms, "__float__"):
+        raise ArgumentTypeError(f"batched: max_wait_ms is {max_wait_ms!r}, expected a number of at least 0")
     longest = 1e3 * threading.TIMEOUT_MAX
     if not 0 <= max_wait_ms <= longest:
         raise InvalidArgumentError(f"batched: max_wait_ms is {max_wait_ms}, expected at least 0, at most {longest:.0f}")

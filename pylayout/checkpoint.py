@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from .arrays import asarray
-from .errors import FileError, InvalidArgumentError
+from .errors import ArgumentTypeError, FileError, InvalidArgumentError
 from .files import place_of_file
 from .plan import Plan
 
@@ -45,8 +45,15 @@ def save(path: str | os.PathLike[str], plan: Plan, notes: Any = None) -> None:
     ...     pl.training.restore(f"{folder}/count", second), float(second.state("count"))
     ({'epoch': 3}, 3.0)
     """
+    if not isinstance(plan, Plan):
+        raise ArgumentTypeError(f"checkpoint: plan is {type(plan).__name__}, expected a Plan")
     kept = [{key: state[key] for key in ("name", "dtype", "shape")} for state in plan.states]
-    header = json.dumps({"format": _FORMAT, "states": kept, "notes": notes}, allow_nan=False).encode()
+    try:
+        header = json.dumps({"format": _FORMAT, "states": kept, "notes": notes}, allow_nan=False).encode()
+    except TypeError as error:
+        raise ArgumentTypeError(f"checkpoint: notes is {notes!r}, expected what JSON holds ({error})") from None
+    except ValueError as error:
+        raise InvalidArgumentError(f"checkpoint: notes is {notes!r}, expected what JSON holds ({error})") from None
     arrays = {_HEADER: numpy.frombuffer(header, numpy.uint8)}
     for state in kept:
         values = plan.state(state["name"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,12 @@ def compile(
     >>> plan.run(-numpy.ones((1, 8, 6, 6), "float32"))[0].max()
     np.float32(0.0)
     """
+    _check_by_name(shapes, sizes, values)
     if without is not None and not isinstance(without, str):
-        without = ",".join(without)
+        names = list(without) if isinstance(without, Iterable) else [without]
+        if not all(isinstance(name, str) for name in names):
+            raise ArgumentTypeError(f"compile: without is {without!r}, expected names of passes")
+        without = ",".join(names)
     chains: int | str | None
     if isinstance(slice, Mapping):
         if "" not in slice:
@@ -117,6 +121,9 @@ def compile(
             if given is not None:
                 instead = "a graph.constant in place of the input" if name == "values" else "graph.bind(axis=size)"
                 raise ArgumentTypeError(f"compile: {name} are given for a Graph, expected {instead}")
+        if example is not None or dynamic is not None:
+            name = "example" if example is not None else "dynamic"
+            raise ArgumentTypeError(f"compile: {name} is given for a Graph, expected Graph(sizes=...) to name axes")
         return Plan(compile_graph(model, options, progress))
     if _is_module(model):
         for name, given in (("shapes", shapes), ("sizes", sizes), ("values", values)):
@@ -172,6 +179,23 @@ def compile(
         problem = problem or plan
     assert problem is not None
     raise problem
+
+
+def _check_by_name(shapes: Any, sizes: Any, values: Any) -> None:
+    """Raises for what is no dict by name, or says no sizes."""
+    for name, given, of in (
+        ("shapes", shapes, "of the shapes of inputs"),
+        ("sizes", sizes, "of the sizes of axes"),
+        ("values", values, "of arrays in place of inputs"),
+    ):
+        if given is not None and not isinstance(given, Mapping):
+            raise ArgumentTypeError(f"compile: {name} is {given!r}, expected a dict {of}, by name")
+    for name, shape in (shapes or {}).items():
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise ArgumentTypeError(f'compile: shapes["{name}"] is {shape!r}, expected sizes such as (1, 3, 224, 224)')
+    for name, size in (sizes or {}).items():
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            raise ArgumentTypeError(f'compile: sizes["{name}"] is {size!r}, expected an integer')
 
 
 def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:

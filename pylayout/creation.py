@@ -8,10 +8,20 @@ import numpy
 
 from .arrays import asarray
 from .dtypes import dtype_of, f32, s64
-from .errors import InvalidArgumentError
+from .errors import ArgumentTypeError, InvalidArgumentError
 from .tensor import Tensor, zeros
 
 __all__ = ["arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros_like"]
+
+
+def _check_number(function: str, name: str, value: Any) -> None:
+    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise ArgumentTypeError(f"{function}: {name} is {value!r}, expected a number")
+
+
+def _check_integer(function: str, name: str, value: Any) -> None:
+    if not hasattr(value, "__index__"):
+        raise ArgumentTypeError(f"{function}: {name} is {value!r}, expected an integer")
 
 
 def empty(shape: Any, dtype: Any = f32, device: Any = None, layout: Any = None) -> Tensor:
@@ -75,6 +85,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, devic
     """
     if stop is None:
         start, stop = 0, start
+    for name, value in (("start", start), ("stop", stop), ("step", step)):
+        _check_number("arange", name, value)
     if not step:
         raise InvalidArgumentError(f"arange: step is {step}, expected another number than 0")
     values = numpy.arange(start, stop, step)
@@ -89,6 +101,9 @@ def linspace(start: float, stop: float, num: int, dtype: Any = f32, device: Any 
     >>> pl.linspace(0, 1, 3).tolist()
     [0.0, 0.5, 1.0]
     """
+    _check_number("linspace", "start", start)
+    _check_number("linspace", "stop", stop)
+    _check_integer("linspace", "num", num)
     if num < 0:
         raise InvalidArgumentError(f"linspace: num is {num}, expected at least 0")
     return asarray(numpy.linspace(start, stop, num), dtype=dtype, device=device)
@@ -96,6 +111,9 @@ def linspace(start: float, stop: float, num: int, dtype: Any = f32, device: Any 
 
 def eye(n: int, m: int | None = None, dtype: Any = f32, device: Any = None) -> Tensor:
     """A matrix (n, m) with ones on its diagonal; m: default n."""
+    _check_integer("eye", "n", n)
+    if m is not None:
+        _check_integer("eye", "m", m)
     if n < 0 or (m is not None and m < 0):
         raise InvalidArgumentError(f"eye: n is {n} and m is {m}, expected at least 0")
     return asarray(numpy.eye(n, m, dtype="float32"), dtype=dtype, device=device)

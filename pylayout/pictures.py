@@ -66,7 +66,7 @@ def digits() -> Pictures:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ImportError("the digits come with scikit-learn: pip install scikit-learn (or pylayout[train])") from error
+        raise ImportError("the digits come with scikit-learn: pip install '.[train]' in the clone") from error
     found = load_digits()
     return _normalised("digits", found.images[:, None] / _DARKEST, found.target)
 

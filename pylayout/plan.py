@@ -213,7 +213,7 @@ class Plan:
     # ---- keeping ----
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write graph, weights and choices to a file, whole or not at all; `load_plan` reads it.
+        """Write graph, weights, states and choices to a file, whole or not at all; `load_plan` reads it.
 
         Raises FileError where it cannot be written.
         """

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ._load import ffi, lib
 from .context import handle
-from .errors import InvalidArgumentError, check, take_json
+from .errors import ArgumentTypeError, InvalidArgumentError, check, take_json, write_text
 
 __all__ = ["Profile", "profile"]
 
@@ -106,6 +105,8 @@ class Profile:
 
     def phases(self, plan: Any) -> dict[str, float]:
         """The ms of forward pass, backward pass and update in a recording of runs of a plan that trains."""
+        if not hasattr(plan, "summary"):
+            raise ArgumentTypeError(f"Profile.phases: plan is {type(plan).__name__}, expected a Plan")
         steps = plan.summary()["steps"]
         phase_of = {step["node"]: step["phase"] for step in steps if "phase" in step}
         sums = dict.fromkeys(("forward", "backward", "update"), 0.0)
@@ -144,7 +145,7 @@ class Profile:
         """Write the events for chrome://tracing or Perfetto."""
         import json
 
-        Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
+        write_text("Profile.save_trace", path, json.dumps(self.trace()))
 
     def report(self, path: Any, **options: Any) -> None:
         """Write an HTML report: a timeline, the dearest reorders and who needed them, ops by time."""

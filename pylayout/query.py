@@ -46,7 +46,7 @@ class Query:
                 _milliseconds(candidate["op_ms"]),
                 _milliseconds(candidate["reorder_ms"]),
                 _milliseconds(candidate["total_ms"]),
-                "measured" if candidate["measured"] else "modelled",
+                "measured" if candidate["measured"] else "estimated",
             )
             for candidate in self.candidates
         ]
@@ -69,7 +69,7 @@ class Query:
         elif best is None:
             lines.append(f"{self.op}: nothing on {self.device} can run it.")
         else:
-            kind = "measured" if best["measured"] else "modelled"
+            kind = "measured" if best["measured"] else "estimated"
             lines.append(
                 f"{self.op} runs as {best['implementation']} of {best['provider']}: {_milliseconds(best['op_ms'])} ms "
                 f"({kind}) and {_milliseconds(best['reorder_ms'])} ms of reorders."
@@ -106,16 +106,18 @@ def _milliseconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _call(op: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[bytes, Any, Any, list[Tensor]]:
+def _call(
+    function: str, op: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[bytes, Any, Any, list[Tensor]]:
     """Arguments as a call of the op would bind them: (name, attributes, handles, tensors that must stay alive)."""
     if not isinstance(op, str):
-        raise ArgumentTypeError(f'query: op is {type(op).__name__}, expected an op\'s name, such as "conv2d"')
+        raise ArgumentTypeError(f'{function}: op is {type(op).__name__}, expected an op\'s name, such as "conv2d"')
     name = ALIASES.get(op, op)
     if name in COMPOSED:
-        raise InvalidArgumentError(f'query: "{op}" is made of several ops, expected one that runs by itself')
+        raise InvalidArgumentError(f'{function}: "{op}" is made of several ops, expected one that runs by itself')
     if name not in schemas():
         hint = did_you_mean(op, schemas()) or "dir(pylayout.ops) lists those there are"
-        raise InvalidArgumentError(f'query: there is no op "{op}"; {hint}')
+        raise InvalidArgumentError(f'{function}: there is no op "{op}"; {hint}')
     common: dict[str, Any] = {key: keywords.pop(key) for key in ("layout", "device") if key in keywords}
     values, bound = bind(name, arguments, keywords)
     tensors = [None if value is None else as_input(value, op, argument) for argument, value in values]
@@ -134,7 +136,7 @@ def query(op: str, /, *arguments: Any, **keywords: Any) -> Query:
     >>> pl.query("relu", x).op
     'relu'
     """
-    name, attributes, handles, alive = _call(op, arguments, keywords)
+    name, attributes, handles, alive = _call("query", op, arguments, keywords)
     text = ffi.new("char **")
     check(lib.pl_op_query(handle(), name, attributes.handle, handles, len(handles), text))
     del alive
@@ -143,7 +145,7 @@ def query(op: str, /, *arguments: Any, **keywords: Any) -> Query:
 
 def tune(op: str, /, *arguments: Any, seconds: float = 10.0, **keywords: Any) -> Query:
     """Measure every candidate of a call within `seconds`, for this and later programs; returns what query then says."""
-    name, attributes, handles, alive = _call(op, arguments, keywords)
+    name, attributes, handles, alive = _call("tune", op, arguments, keywords)
     text = ffi.new("char **")
     check(lib.pl_op_tune(handle(), name, attributes.handle, handles, len(handles), float(seconds), text))
     del alive

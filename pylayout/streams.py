@@ -7,7 +7,7 @@ from typing import Any
 
 from ._load import ffi, lib
 from .context import handle
-from .errors import InvalidArgumentError, check
+from .errors import ArgumentTypeError, InvalidArgumentError, check
 
 __all__ = ["Event", "Stream", "current_stream"]
 
@@ -53,6 +53,8 @@ class Stream:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if not _entered.before:
+            raise InvalidArgumentError("Stream: it is left, but this thread has entered none: expected `with stream:`")
         before = _entered.before.pop()
         check(lib.pl_stream_make_current(before._handle))
 
@@ -67,6 +69,7 @@ class Stream:
 
     def wait(self, event: Event) -> None:
         """What is started on the stream from now on waits for the event."""
+        _check_event("Stream.wait", "event", event)
         check(lib.pl_stream_wait(self._handle, event._recorded("wait")))
 
     def synchronize(self) -> None:
@@ -96,6 +99,11 @@ def current_stream(device: Any) -> Stream:
     return stream
 
 
+def _check_event(method: str, argument: str, event: Any) -> None:
+    if not isinstance(event, Event):
+        raise ArgumentTypeError(f"{method}: {argument} is {type(event).__name__}, expected an Event")
+
+
 class Event:
     """A point in a stream: recorded, it is reached when all that was started on the stream before is done.
 
@@ -112,7 +120,7 @@ class Event:
 
     def __init__(self, device: Any) -> None:
         self._handle = ffi.NULL
-        self.device = str(device)
+        self.device = current_stream(device).device  # DeviceError where there is none of that name
 
     def __del__(self, release: Any = lib.pl_event_release) -> None:
         if self._handle:
@@ -126,9 +134,14 @@ class Event:
             raise InvalidArgumentError(f"Event.{method}: the event was not recorded")
         return self._handle
 
+    def _stream(self, method: str, stream: Stream | None) -> Stream:
+        if stream is not None and not isinstance(stream, Stream):
+            raise ArgumentTypeError(f"Event.{method}: stream is {type(stream).__name__}, expected a Stream")
+        return stream or current_stream(self.device)
+
     def record(self, stream: Stream | None = None) -> None:
         """Move to the end of what was started on `stream`; without one, on the thread's stream of the device."""
-        stream = stream or current_stream(self.device)
+        stream = self._stream("record", stream)
         if stream.device != self.device:
             raise InvalidArgumentError(f"Event.record: stream is one of {stream.device}, expected {self.device}")
         made = ffi.new("pl_event *")
@@ -139,7 +152,7 @@ class Event:
 
     def wait(self, stream: Stream | None = None) -> None:
         """What is started on `stream` from now on waits for the event; without one, on the thread's stream."""
-        (stream or current_stream(self.device)).wait(self)
+        self._stream("wait", stream).wait(self)
 
     def synchronize(self) -> None:
         """Wait until the event is reached."""
@@ -154,6 +167,7 @@ class Event:
 
     def elapsed(self, since: Event) -> float:
         """Milliseconds from another event of the device to this one, by the device's clock; waits for both."""
+        _check_event("Event.elapsed", "since", since)
         milliseconds = ffi.new("double *")
         check(lib.pl_event_elapsed(since._recorded("elapsed"), self._recorded("elapsed"), milliseconds))
         return float(milliseconds[0])

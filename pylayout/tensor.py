@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -554,7 +554,11 @@ def zeros(shape: Any, dtype: Any = f32, device: Any = None, layout: Any = None) 
     >>> pl.zeros((1, 16, 8, 8), layout="nChw16c").shape
     (1, 16, 8, 8)
     """
-    rank, sizes = shape_array((shape,) if isinstance(shape, int) else tuple(shape))
+    if isinstance(shape, int):
+        shape = (shape,)
+    elif not isinstance(shape, Iterable):
+        raise ArgumentTypeError(f"shape is {shape!r}, expected a sequence of integers")
+    rank, sizes = shape_array(tuple(shape))
     out = ffi.new("pl_tensor *")
     name = ffi.NULL if device is None else _device_name(device)
     order = ffi.NULL if layout is None else Layout(layout).name.encode()

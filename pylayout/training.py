@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy
 
 from .checkpoint import restore, save
-from .errors import InvalidArgumentError
+from .errors import ArgumentTypeError, InvalidArgumentError
 from .graph import Graph, Value
 
 __all__ = ["LossScale", "adam", "adamw", "clip_by_norm", "restore", "rmsprop", "save", "sgd"]
@@ -56,6 +57,7 @@ def sgd(
     >>> [float(plan.run()[0]) for _ in range(3)], plan.state("w").tolist()
     ([25.0, 6.25, 1.5625], [0.375, 0.5])
     """
+    _check("sgd", graph, loss, loss_scale, clip_norm, lr=lr, momentum=momentum, weight_decay=weight_decay)
 
     def step(value: Value, gradient: Value, rate: Value, more: dict[str, Any]) -> None:
         options = {"momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay, **more}
@@ -118,6 +120,8 @@ def rmsprop(
     loss_scale: LossScale | None = None,
 ) -> None:
     """Append backward and a step of RMSprop; see `sgd`."""
+    numbers = {"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum, "weight_decay": weight_decay}
+    _check("rmsprop", graph, loss, loss_scale, clip_norm, **numbers)
 
     def step(value: Value, gradient: Value, rate: Value, more: dict[str, Any]) -> None:
         kept = {"square": _zeros(graph, value, "square")}
@@ -167,6 +171,50 @@ def _norm(graph: Graph, gradients: Sequence[Value], scale: Value | None) -> Any:
     return graph.op("sqrt", graph.op("sum", together))
 
 
+# Of an optimizer's numbers: what is expected, and whether a finite one is that.
+_NATURAL = ("a finite number of at least 0", lambda number: number >= 0)
+_SHARE = ("0 to less than 1", lambda number: 0 <= number < 1)
+_EXPECTED: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "lr": _NATURAL,
+    "eps": _NATURAL,
+    "weight_decay": _NATURAL,
+    "momentum": _SHARE,
+    "beta1": _SHARE,
+    "beta2": _SHARE,
+    "alpha": ("0 to 1", lambda number: 0 <= number <= 1),
+}
+
+
+def _check(optimizer: str, graph: Any, loss: Any, loss_scale: Any, clip_norm: Any, **numbers: Any) -> None:
+    """Raises for arguments that make no sense, before anything is appended to the graph."""
+    if not isinstance(graph, Graph):
+        raise ArgumentTypeError(f"{optimizer}: graph is {type(graph).__name__}, expected a Graph")
+    if not isinstance(loss, Value) or loss.graph is not graph:
+        raise ArgumentTypeError(f"{optimizer}: loss is {loss!r}, expected a Value of the graph")
+    if loss_scale is not None and not isinstance(loss_scale, LossScale):
+        raise ArgumentTypeError(f"{optimizer}: loss_scale is {loss_scale!r}, expected a LossScale or None")
+    for name, value in numbers.items():
+        expected, fits = _EXPECTED[name]
+        number = _number(optimizer, name, value)
+        if not math.isfinite(number) or not fits(number):
+            raise InvalidArgumentError(f"{optimizer}: {name} is {value}, expected {expected}")
+    if clip_norm is not None and not _number(optimizer, "clip_norm", clip_norm) > 0:
+        raise InvalidArgumentError(f"{optimizer}: clip_norm is {clip_norm}, expected more than 0")
+    if any(state["name"] == "lr" for state in graph.describe()["states"]):
+        raise InvalidArgumentError(
+            f'{optimizer}: the graph has the state "lr", an optimizer\'s, already, expected one optimizer for a graph'
+        )
+
+
+def _number(optimizer: str, name: str, value: Any) -> float:
+    if not isinstance(value, (str, bytes, bool)):
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise ArgumentTypeError(f"{optimizer}: {name} is {value!r}, expected a number")
+
+
 def _adam(
     graph: Graph,
     loss: Value,
@@ -177,6 +225,7 @@ def _adam(
     loss_scale: LossScale | None,
     **options: Any,
 ) -> None:
+    _check(op.removesuffix("_step"), graph, loss, loss_scale, clip_norm, lr=lr, **options)
     steps = graph.state("steps", numpy.zeros((), numpy.float32))
     number = graph.op("add", steps, numpy.ones((), numpy.float32))
     graph.update(steps, number)

@@ -105,6 +105,26 @@ def test_version(capsys):
         (["query", "relu", "--input", "=1,2"], "expected a shape"),
         (["query", "relu", "--input", "y=1,2"], "relu has no tensor 'y', expected x"),
         (["query", "relu", "--input", "1,2", "--set", "alpha"], "--set alpha: expected KEY=VALUE"),
+        (["profile", "resnet50", "--report", "/tmp"], "--report /tmp: is a folder, expected a file"),
+        (["profile", "resnet50", "--json", "/tmp"], "--json /tmp: is a folder"),
+        (["profile", "resnet50", "--json", ""], "--json: the name of the file is empty"),
+        (["profile", "resnet50", "--image", "no.jpg"], "--image no.jpg: no such file"),
+        (["profile", "resnet50", "--weights", "/tmp"], "--weights /tmp: is a folder"),
+        (["profile", "resnet50", "--seed", "-1"], "'-1' is not a whole number from zero on"),
+        (["verify", "--seed", "-1"], "'-1' is not a whole number from zero on"),
+        (["profile", "resnet50", "--threads", "99999999999999999999"], "'99999999999999999999' is more than 4096"),
+        (["cache", "export", "a.costs", "--threads", "99999999999"], "'99999999999' is more than 4096"),
+        (["cache", "export", "/tmp"], "cache export /tmp: is a folder"),
+        (["cache", "export", "/nowhere/a"], "cache export /nowhere/a: its folder"),
+        (["tune", "--export", "/tmp"], "--export /tmp: is a folder"),
+        (["tune", "--import", "/tmp"], "--import /tmp: is a folder"),
+        (["query", "relu", "--input", "1,2", "--input", "1,2"], "--input: 2 are given, relu takes 1 tensor: x"),
+        (
+            ["query", "conv2d", *["--input", "1,1,1,1"] * 6],
+            "--input: 6 are given, conv2d takes 5 tensors: x, weight, bias, residual, gate",
+        ),
+        (["query", "relu", "--input", "x=1,2", "--input", "1,2"], "relu: x is given twice"),
+        (["query", "relu", "--input", "1,64,999999,999999"], "--input 1,64,999999,999999: 238418.1 GiB are needed"),
         (["tune", "relu", "--seconds", "-1"], "not a number of seconds"),
         (["cache", "burn"], "invalid choice"),
     ],
@@ -119,6 +139,22 @@ def test_wrong_usage(arguments, expected, capsys):
 def test_no_command_prints_help(capsys):
     assert main([]) == 2
     assert "commands:" in capsys.readouterr().out
+
+
+def test_what_cannot_be_written_is_named(capsys, monkeypatch, tmp_path):
+    def fail(self, *arguments, **keywords):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    assert main(["query", "--list", "--json", f"{tmp_path}/a.json"]) == 1
+    assert capsys.readouterr().err == f"error: --json {tmp_path}/a.json: cannot be written: No space left on device\n"
+
+
+def test_a_closed_standard_output_is_no_error(run):
+    command = f"{sys.executable} -m pylayout query --list >&-"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # ---- devices ----
@@ -210,8 +246,6 @@ def test_tune_measures_and_remembers(run, tmp_path):
         (("query", "relu", "--input", "1,2:f77"), "f77"),
         (("query", "relu", "--input", "1,2@NCHW"), "NCHW"),
         (("query", "relu", "--input", "1,2", "--layout", "sideways"), "sideways"),
-        (("profile", "mobilenet_v2", "--image", "no.jpg"), "no.jpg"),
-        (("profile", "mobilenet_v2", "--weights", "no.safetensors"), "no.safetensors"),
     ],
 )
 def test_errors_are_one_line(run, arguments, expected):

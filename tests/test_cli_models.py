@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -165,6 +166,25 @@ def test_open_sizes_come_from_axes_and_arrays(model, capsys):
     graph.output(graph.input("x", (1,)), "y")
     with pytest.raises(pl.ArgumentTypeError, match="sizes are given for a Graph, expected graph"):
         pl.compile(graph, sizes={"n": 1})
+    for options in ({"dynamic": True}, {"example": (1,)}):
+        with pytest.raises(pl.ArgumentTypeError, match=f"{next(iter(options))} is given for a Graph"):
+            pl.compile(graph, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"shapes": 5}, "shapes is 5, expected a dict"),
+        ({"shapes": {"x": None}}, r'shapes\["x"\] is None, expected sizes'),
+        ({"sizes": 5}, "sizes is 5, expected a dict"),
+        ({"sizes": {"n": "a"}}, r"sizes\[\"n\"\] is 'a', expected an integer"),
+        ({"values": 5}, "values is 5, expected a dict"),
+        ({"without": 5}, "without is 5, expected names of passes"),
+    ],
+)
+def test_options_of_other_types_are_named(model, options, expected):
+    with pytest.raises(pl.ArgumentTypeError, match="compile: " + expected):
+        pl.compile(model, **options)
 
 
 @pytest.mark.parametrize(
@@ -177,17 +197,29 @@ def test_open_sizes_come_from_axes_and_arrays(model, capsys):
         (("run", "small.onnx", "--shape", "x=1,3,q,32"), 2, "not whole numbers"),
         (("run", "two.onnx", "--output", "one.npy"), 2, "2 outputs"),
         (("run", "small.onnx", "--output", "no/where.npz"), 2, "folder"),
+        (("run", "small.onnx", "--output", "."), 2, "--output .: is a folder"),
+        (("run", "small.onnx", "--output", ""), 2, "--output: the name of the file is empty"),
+        (("run", "small.onnx", "--input", "."), 2, "--input .: is a folder"),
+        (("run", "small.onnx", "--input", "x=none.npy"), 2, "--input x=none.npy: no such file"),
+        (("run", "small.onnx", "--input", "z=bad.npy"), 2, "there is no input 'z', expected x"),
+        (("run", "small.onnx", "--input", "bad.npy"), 2, "--input bad.npy: is no .npy file of NumPy"),
+        (("run", "small.onnx", "--input", "x=cut.npy"), 2, "--input x=cut.npy: is no .npy file of NumPy"),
+        (("run", "small.onnx", "--input", "bad.npz"), 2, "--input bad.npz: is no .npz file of NumPy"),
         (("run", "small.onnx", "--device", "moon:0"), 2, "moon:0"),
         (("run", "bad.onnx"), 1, "bad.onnx"),
         (("run", "small.onnx", "--layout", "sideways"), 1, "sideways"),
         (("explain", "small.onnx", "--html", "no/where.html"), 2, "folder"),
+        (("explain", "small.onnx", "--dot", "."), 2, "--dot .: is a folder"),
         (("profile", "none.onnx"), 2, "none.onnx"),
         (("profile", "small.onnx", "--weights", "w.safetensors"), 2, "--weights"),
         (("profile", "mobilenet_v2", "--input", "x.npy"), 2, "--image"),
     ],
 )
 def test_errors_are_one_line(model, capsys, tmp_path, arguments, code, expected):
-    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    for name in ("bad.onnx", "bad.npy", "bad.npz", "w.safetensors"):
+        (tmp_path / name).write_bytes(b"not a model")
+    np.save("cut.npy", np.zeros((1, 3, 32, 32), "float32"))
+    os.truncate("cut.npy", 200)
     if arguments[0] != "profile":
         arguments += OFF
     assert expected in failure(capsys, code, *arguments)

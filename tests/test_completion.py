@@ -79,4 +79,4 @@ def test_fish_completes(capsys, tmp_path):
 def test_without_shtab_the_package_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 1
-    assert "pip install 'pylayout[completion]'" in capsys.readouterr().err
+    assert "pip install '.[completion]' in the clone" in capsys.readouterr().err

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,9 @@ from pylayout.cli import main
 from pylayout.device import costs
 from pylayout.doctor import Facts, examine, gather
 from pylayout.doctor import facts as reading
-from pylayout.doctor.checks import CHECKS, SETTINGS
+from pylayout.doctor.checks import CHECKS, OF_TESTS, SETTINGS
 
+ROOT = Path(__file__).parents[1]
 HEALTHY = Facts(cache="/somewhere", opencl_platforms=("Intel(R) OpenCL",))
 FOUR = replace(HEALTHY, threads=4, processors=4, allowed=(0, 1, 2, 3), cores=4)
 
@@ -42,11 +45,12 @@ CASES = [
     ("governor", replace(FOUR, boost=False), "note", "turned off", "boost"),
     ("quota", replace(FOUR, quota=2.5), "warning", "4 threads share the 2.5 processors", "--threads 2"),
     ("quota", replace(FOUR, quota=0.5), "warning", "0.5 processors", "--threads 1"),
+    ("quota", replace(HEALTHY, quota=0.5), "warning", "1 thread shares the 0.5 processors", "--threads 1"),
     ("affinity", replace(FOUR, threads=6), "warning", "6 threads share 4 processors", "--threads 4"),
     ("affinity", replace(FOUR, processors=16), "note", "4 of the 16 processors: 0,1,2,3", "taskset"),
-    ("affinity", replace(FOUR, threads=1), "note", "1 threads leave 3 processors idle", "--threads 4"),
+    ("affinity", replace(FOUR, threads=1), "note", "1 thread leaves 3 processors idle", "--threads 4"),
     ("hyperthreads", replace(FOUR, cores=2), "note", "4 threads share 2 cores", "--threads 2"),
-    ("opencl", replace(HEALTHY, opencl_platforms=()), "note", "no OpenCL runtime", "pylayout[opencl]"),
+    ("opencl", replace(HEALTHY, opencl_platforms=()), "note", "no OpenCL runtime", "'.[opencl]' in the clone"),
     (
         "opencl",
         replace(HEALTHY, opencl_notes=("OpenCL: x.so could not be opened: libsycl",)),
@@ -121,13 +125,20 @@ def test_every_check_has_a_case():
         replace(FOUR, threads=2, quota=2.0),  # as many threads as the container may use
         replace(HEALTHY, graphics=("/dev/nvidia0",), gpu_devices=("opencl:0",)),
         replace(HEALTHY, environment={"OMP_THREAD_LIMIT": "8", "ONEDNN_MAX_CPU_ISA": "default", "ONEDNN_VERBOSE": "0"}),
-        replace(HEALTHY, environment={name: "x" for name in SETTINGS}),
+        replace(HEALTHY, environment={name: "x" for name in SETTINGS + OF_TESTS}),
         replace(HEALTHY, costs=10, stale=4, estimated=(), nodes=5),
         replace(HEALTHY, faults=(fault(remedy=""), fault(applies=False), fault(here=[], applies=False))),
     ],
 )
 def test_what_is_well_gives_no_finding(facts):
     assert examine(facts) == []
+
+
+def test_the_settings_are_those_of_the_page():
+    page = (ROOT / "docs/reference/settings.md").read_text("utf-8")
+    listed = dict(re.findall(r"^\| `(PYLAYOUT_\w+)` \| ([\w ]+) \|", page, re.MULTILINE))
+    tests = {name for name, reader in listed.items() if reader in ("tests", "benchmarks")}
+    assert set(OF_TESTS) == tests and set(SETTINGS) == set(listed) - tests
 
 
 def test_the_gravest_comes_first():

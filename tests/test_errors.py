@@ -81,6 +81,19 @@ def test_hierarchy(error, status, bases):
         (lambda: pl.set_tuning("maybe"), pl.InvalidArgumentError, ["tune", "maybe"]),
         (lambda: pl.configure(opencl=False, threads=2), pl.InvalidArgumentError, ["opencl", "before"]),
         (lambda: pl.memory("tpu"), pl.DeviceError, ["tpu"]),
+        (lambda: pl.tune("nosuch"), pl.InvalidArgumentError, ['tune: there is no op "nosuch"']),
+        (lambda: pl.asarray([2**70]), pl.InvalidArgumentError, ["asarray: value has an integer of 71 bits"]),
+        (lambda: ops.add(X, 2**2000), pl.InvalidArgumentError, ["add: y has an integer of 2001 bits"]),
+        (lambda: pl.zeros(None), pl.ArgumentTypeError, ["shape is None, expected a sequence of integers"]),
+        (lambda: pl.zeros(1.5), pl.ArgumentTypeError, ["shape is 1.5, expected a sequence of integers"]),
+        (lambda: pl.eye("a"), pl.ArgumentTypeError, ["eye: n is 'a', expected an integer"]),
+        (lambda: pl.eye(2, 1.5), pl.ArgumentTypeError, ["eye: m is 1.5, expected an integer"]),
+        (lambda: pl.arange(None), pl.ArgumentTypeError, ["arange: stop is None, expected a number"]),
+        (lambda: pl.linspace("a", 1, 3), pl.ArgumentTypeError, ["linspace: start is 'a', expected a number"]),
+        (lambda: pl.linspace(0, 1, None), pl.ArgumentTypeError, ["linspace: num is None, expected an integer"]),
+        (lambda: pl.Profile([]).phases(3), pl.ArgumentTypeError, ["Profile.phases: plan is int, expected a Plan"]),
+        (lambda: pl.Profile([]).report("/nodir/x"), pl.FileError, ["/nodir/x cannot be written: No such file"]),
+        (lambda: pl.Profile([]).save_trace("/nodir/x"), pl.FileError, ["/nodir/x cannot be written: No such file"]),
     ],
 )
 def test_bad_input(call, error, words):
@@ -105,6 +118,10 @@ def test_attributes_that_are_no_finite_numbers():
     for _ in range(3):
         with pytest.raises(pl.InvalidArgumentError, match="clip: min is nan"):
             ops.clip(x, min=float("nan"))
+
+
+def test_an_integer_of_many_bits_is_a_floating_number_beside_one():
+    assert ops.add(numpy.zeros(2, "float32"), 2**70).tolist() == [2.0**70] * 2
 
 
 def test_errors_belong_to_their_thread():

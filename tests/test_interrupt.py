@@ -57,6 +57,22 @@ def test_ctrl_c_ends_what_measures(what: str, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(("program", "imported"), [("/usr/bin/pylayout", "SIG_DFL"), ("mine.py", "interrupt")])
+def test_ctrl_c_ends_the_command_while_it_is_imported(program: str, imported: str) -> None:
+    code = f"""if True:
+        import signal, sys
+        sys.argv = [{program!r}]
+        import pylayout.cli
+        handler = signal.getsignal(signal.SIGINT)
+        print("interrupt" if handler is signal.default_int_handler else handler.name)
+        pylayout.cli.main(["--version"])
+        print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    first, _, last = done.stdout.splitlines()
+    assert (first, last) == (imported, "True")
+
+
 def one_op_graph() -> pl.Graph:
     graph = pl.Graph()
     graph.output(graph.relu(graph.input("x", (1, 4, 4, 4))), "y")

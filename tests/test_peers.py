@@ -159,7 +159,9 @@ def test_a_missing_peer_is_named_with_its_package(model, capsys, monkeypatch):
     assert "the package onnx2torch, which reads ONNX files for torch, is not installed: pip install onnx2torch" in out
     assert "times as fast as" not in out
     assert main(["bench", model, "--shape", "steps=5", *QUICK]) == 0
-    assert "No peer is installed" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "No peer can run here: onnxruntime: the package onnxruntime is not installed" in out
+    assert "torch: the package onnx2torch, which reads ONNX files for torch, is not installed" in out
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -199,7 +201,10 @@ def test_what_pylayout_cannot_run_is_an_error(stand_in, tmp_path, capsys):
     assert "bench: pylayout does not run the model" in err and "NoSuchOp" in err and err.count("\n") == 1
 
 
-def test_an_interrupt_ends_every_engine(stand_in, model):
+@pytest.mark.parametrize(("number", "code", "said"), [("SIGINT", 130, "error: interrupted\n"), ("SIGTERM", 143, "")])
+def test_an_interrupt_ends_every_engine(stand_in, model, tmp_path, monkeypatch, number, code, said):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     stand_in(loading="pathlib.Path('peer.pid').write_text(str(os.getpid())); time.sleep(120)")
     command = [
         sys.executable,
@@ -221,13 +226,14 @@ def test_an_interrupt_ends_every_engine(stand_in, model):
         while not (Path("peer.pid").exists() and Path("peer.pid").read_text()):
             assert running.poll() is None and time.monotonic() < deadline, running.communicate()
             time.sleep(0.05)
-        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(running.pid, getattr(signal, number))  # as a terminal does
         out, err = running.communicate(timeout=60)
     finally:
         if running.poll() is None:
             running.kill()
             running.communicate()
-    assert running.returncode == 130 and out == "" and err == "error: interrupted\n"
+    assert (running.returncode, out, err) == (code, "", said)
+    assert not list((tmp_path / "temporary").glob("pylayout-bench-*"))
     with pytest.raises(ProcessLookupError):
         os.kill(int(Path("peer.pid").read_text()), 0)
 

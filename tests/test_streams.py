@@ -293,6 +293,18 @@ def test_errors_say_what_is_wrong(device):
     }.items():
         with pytest.raises(pl.InvalidArgumentError, match=f"Event.{method}: the event was not recorded"):
             use()
+    for message, wrong in {
+        "Event.elapsed: since is NoneType, expected an Event": lambda: recorded.elapsed(None),
+        "Event.record: stream is int, expected a Stream": lambda: event.record(3),
+        "Event.wait: stream is int, expected a Stream": lambda: recorded.wait(3),
+        "Stream.wait: event is NoneType, expected an Event": lambda: pl.current_stream(device).wait(None),
+    }.items():
+        with pytest.raises(pl.ArgumentTypeError, match=message):
+            wrong()
+    with pytest.raises(pl.DeviceError, match='"nope"'):
+        pl.Event("nope")
+    with pytest.raises(pl.InvalidArgumentError, match="this thread has entered none"):
+        pl.Stream(device).__exit__(None, None, None)
     if device != "cpu":
         with pytest.raises(pl.InvalidArgumentError, match="stream is one of cpu, expected " + device):
             pl.Event(device).record(pl.Stream("cpu"))

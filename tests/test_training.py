@@ -120,6 +120,50 @@ def test_live_runs_leave_states_right(rng: np.random.Generator) -> None:
     assert float(plan.state("count")) == 200
 
 
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options", "message"),
+    [
+        ("sgd", {"lr": NAN}, "sgd: lr is nan, expected a finite number of at least 0"),
+        ("adam", {"lr": -0.1}, "adam: lr is -0.1, expected a finite number of at least 0"),
+        ("rmsprop", {"lr": INFINITY}, "rmsprop: lr is inf"),
+        ("sgd", {"lr": "a"}, "sgd: lr is 'a', expected a number"),
+        ("sgd", {"momentum": 1.0}, "sgd: momentum is 1.0, expected 0 to less than 1"),
+        ("rmsprop", {"momentum": -0.5}, "rmsprop: momentum is -0.5, expected 0 to less than 1"),
+        ("rmsprop", {"alpha": 1.5}, "rmsprop: alpha is 1.5, expected 0 to 1"),
+        ("adamw", {"eps": -1e-8}, "adamw: eps is -1e-08, expected a finite number of at least 0"),
+        ("adamw", {"beta2": 1}, "adamw: beta2 is 1, expected 0 to less than 1"),
+        ("sgd", {"weight_decay": -1}, "sgd: weight_decay is -1"),
+        ("sgd", {"clip_norm": 0}, "sgd: clip_norm is 0, expected more than 0"),
+        ("adam", {"loss_scale": True}, "adam: loss_scale is True, expected a LossScale or None"),
+        ("adam", {"graph": None}, "adam: graph is NoneType, expected a Graph"),
+        ("adam", {"loss": None}, "adam: loss is None, expected a Value of the graph"),
+    ],
+)
+def test_optimizers_say_what_makes_no_sense(optimizer: str, options: dict[str, Any], message: str) -> None:
+    graph = pl.Graph()
+    weight = graph.parameter("w", np.ones(3, "f4"))
+    loss = (weight * weight).sum()
+    graph.output(loss)
+    function = getattr(pl.training, optimizer)
+    with pytest.raises(pl.InvalidArgumentError, match=message):
+        function(**{"graph": graph, "loss": loss, **options})
+    function(graph, loss)  # nothing was appended before
+    with pytest.raises(pl.InvalidArgumentError, match=r'state "lr", an optimizer.s, already, expected one'):
+        pl.training.sgd(graph, loss)
+
+
+def test_notes_that_json_does_not_hold(tmp_path: Path) -> None:
+    plan = pl.compile(counting(), tune="off")
+    for notes in (object(), {"loss": NAN}):
+        with pytest.raises(pl.InvalidArgumentError, match=r"checkpoint: notes is .*, expected what JSON holds"):
+            pl.training.save(tmp_path / "a", plan, notes=notes)
+    with pytest.raises(pl.ArgumentTypeError, match="checkpoint: plan is int, expected a Plan"):
+        pl.training.save(tmp_path / "a", 3)  # type: ignore[arg-type]
+
+
 def test_errors_of_states() -> None:
     graph = counting()
     plan = pl.compile(graph, tune="off")

@@ -334,6 +334,47 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--ops", "no_such_op") == 2
 
 
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("{", "--case: "),
+        ("{}", "--case: {} has no op or no list of inputs"),
+        ("[]", "has no op or no list of inputs"),
+        ('{"op": "nosuch", "inputs": []}', "--case: there is no op 'nosuch'"),
+        ('{"op": "relu", "inputs": ["f32:2xa"]}', "invalid literal"),
+        ('{"op": "relu", "inputs": ["f99:2"]}', "--case: relu f99:2 cannot be checked (KeyError: 'f99')"),
+        ('{"op": "relu", "inputs": ["f32:2"], "attributes": 3}', "attributes is 3, expected an object"),
+        ('{"op": "relu", "inputs": ["f32:2"], "more": 3}', "more"),
+    ],
+)
+def test_a_case_that_is_none_is_wrong_usage(case: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("--case", case) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1
+
+
+def test_an_interrupt_keeps_the_state_and_is_an_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: Session, *arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "run", interrupted)
+    assert command("--state", str(tmp_path / "s.json")) == 130
+    assert "the same command goes on from here" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
+
+
+def test_a_state_that_cannot_be_written_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(pl.FileError, match=r"s\.json cannot be written: No space left on device"):
+        Session(Settings(), path=tmp_path / "s.json").save()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_wrong_result_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With bounds of almost nothing each result is wrong."""
     monkeypatch.setattr(bounds, "LOOP", 1e-9)

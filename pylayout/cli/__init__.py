@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import _command
+from .common import check_folder, writing
 from .errors import UsageError
 from .progress import MODES
 from .terminal import style
@@ -81,7 +83,15 @@ def _write_json(result: Any, target: str) -> None:
     if target == "-":
         sys.stdout.write(text)
     else:
-        Path(target).write_text(text, "utf-8")
+        with writing("--json", target):
+            Path(target).write_text(text, "utf-8")
+
+
+def _open_closed_streams() -> None:
+    """Standard streams that the caller has closed (>&-) are None; what is printed goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _fail(message: str, code: int) -> int:
@@ -91,6 +101,15 @@ def _fail(message: str, code: int) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    _command.end()
+    _open_closed_streams()
+    try:
+        return _main(arguments)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     try:
         options = parser.parse_args(arguments)
@@ -105,8 +124,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        from .common import check_folder
-
         check_folder("--json", options.json)
         # With JSON on standard output the tables have no place: they are not printed at all.
         with contextlib.redirect_stdout(io.StringIO() if options.json == "-" else sys.stdout):
@@ -117,8 +134,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return getattr(options, "exit_code", 0)
     except UsageError as error:
         return _fail(str(error), 2)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
     except BrokenPipeError:  # the reader of standard output has gone (pylayout query … | head)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

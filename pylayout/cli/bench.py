@@ -11,11 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from ..peers import PEERS, Row, missing, race
-from .common import add_device, add_threads, check_device, check_folder, positive, seconds
+from .common import (
+    add_device,
+    add_threads,
+    check_device,
+    check_folder,
+    ending_in_order,
+    positive,
+    seconds,
+    seed,
+    writing,
+)
 from .errors import UsageError
 from .model import add_layout, add_shapes, add_tuning, read_inputs, read_model
 from .progress import Progress
-from .terminal import Table, ms_text, style
+from .terminal import Table, ms_text, style, threads_text
 
 __all__ = ["add", "run"]
 
@@ -63,7 +73,7 @@ def add(commands: Any) -> None:
         help="start no round after S seconds, a batch (default 20)",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw the times: .svg, .png or .pdf (needs matplotlib)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the order of turns (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the order of turns (default 0)")
     add_layout(parser)
     add_tuning(parser)
     parser.set_defaults(run=run)
@@ -74,7 +84,7 @@ def _check_plot(path: str | None) -> None:
     if path and Path(path).suffix not in (".svg", ".png", ".pdf"):
         raise UsageError(f"--plot {path}: expected a name that ends in .svg, .png or .pdf")
     if path and importlib.util.find_spec("matplotlib") is None:
-        raise UsageError("--plot: matplotlib is not installed: pip install 'pylayout[report]'")
+        raise UsageError("--plot: matplotlib is not installed: pip install '.[report]' in the clone")
 
 
 def _measure(options: argparse.Namespace, batch: int | None, peers: Sequence[str], progress: Progress) -> Row:
@@ -181,7 +191,8 @@ def _draw(path: str, title: str, rows: Sequence[tuple[int | None, Row]]) -> None
     axes.set_xlim(left=0)
     axes.set_xlabel("median time, pylayout = 1 (shorter is faster)")
     axes.set_title(title)
-    figure.savefig(path)
+    with writing("--plot", path):
+        figure.savefig(path)
     pyplot.close(figure)
 
 
@@ -196,25 +207,25 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     model = Path(options.model).name
     rows: list[tuple[int | None, Row]] = []
     for batch in options.batch or [None]:
-        with Progress(options.progress) as progress:
+        with ending_in_order(), Progress(options.progress) as progress:
             row = _measure(options, batch, peers, progress)
         rows.append((batch, row))
         print(
             style(f"{model} on {options.device}", "bold")
-            + f", {options.threads} threads"
+            + f", {threads_text(options.threads)}"
             + f", batch {batch}" * bool(batch)
         )
         _print_row(row)
         print()
     if not peers:
-        print(f"No peer is installed: {', '.join(PEERS)} can be.")
+        print("No peer can run here: " + "; ".join(f"{name}: {missing(name)}" for name in PEERS))
     best = [min(ratios.values()) for _, row in rows if (ratios := row.ratios())]
     mean = math.exp(statistics.fmean(map(math.log, best))) if best else None
     if mean is not None:
         several = f", geometric mean of {len(best)} batches" if len(best) > 1 else ""
         print(f"pylayout is {mean:.3g} times as fast as the best of its peers{several}.")
     if options.plot:
-        _draw(options.plot, f"{model} on {options.device}, {options.threads} threads", rows)
+        _draw(options.plot, f"{model} on {options.device}, {threads_text(options.threads)}", rows)
         print(f"plot: {options.plot}")
     from .. import machine
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..device import clear_costs, costs, export_costs, import_costs
+from .common import check_folder, threads, writing
 from .errors import UsageError
 from .terminal import Table, bytes_text
 
@@ -33,7 +34,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("file", nargs="?", help="of export and import")
     parser.add_argument("--device", default="cpu", help="whose costs are exported (default: cpu)")
-    parser.add_argument("--threads", type=int, default=0, help="of the exported costs on cpu (default: the processors)")
+    parser.add_argument(
+        "--threads", type=threads, default=0, help="of the exported costs on cpu (default: the processors)"
+    )
     parser.add_argument("--only", choices=("costs", "kernels"), help="costs with choices, or kernels, not both")
     parser.set_defaults(run=run)
 
@@ -98,8 +101,7 @@ def _print_tables(tables: list[dict[str, Any]], wanted: bool) -> None:
 
 
 def _export(options: argparse.Namespace) -> dict[str, Any]:
-    if options.threads < 0:
-        raise UsageError(f"cache export: --threads is {options.threads}, expected at least 1")
+    check_folder("cache export", options.file)
     text = export_costs(options.device, options.threads)
     lines = [line.split("\t") for line in text.splitlines()]
     ops = [line for line in lines[2:] if line[0] not in ("about", "way")]
@@ -108,7 +110,8 @@ def _export(options: argparse.Namespace) -> dict[str, Any]:
             f"cache export: nothing was measured on {options.device} yet, or all of it while other programs had the "
             "processors: `pylayout tune` measures"
         )
-    Path(options.file).write_text(text, "utf-8")
+    with writing("cache export", options.file):
+        Path(options.file).write_text(text, "utf-8")
     candidates = sum(len(line) - 2 for line in ops)
     made_for = "|threads=".join(part for part in lines[1][1:] if part != "0")
     print(f"{options.file}: {candidates} candidates of {len(ops)} ops, for machines of the class {made_for}")
@@ -133,7 +136,7 @@ def _import(options: argparse.Namespace) -> dict[str, Any]:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     if options.action in ("export", "import"):
-        if not options.file:
+        if options.file is None:
             raise UsageError(f"cache {options.action}: the name of a file is missing")
         return (_export if options.action == "export" else _import)(options)
     if options.file:

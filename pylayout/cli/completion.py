@@ -16,7 +16,7 @@ examples:
   zsh:  pylayout completion zsh > ~/.zfunc/_pylayout      (with fpath+=~/.zfunc before compinit in ~/.zshrc)
   fish: pylayout completion fish > ~/.config/fish/completions/pylayout.fish
 Then open a new shell. Write the file anew after an update.
-Needs the package shtab: pip install 'pylayout[completion]'."""
+Needs the package shtab: pip install '.[completion]' in the clone."""
 
 
 def add(commands: Any, parser_of: Callable[[], argparse.ArgumentParser]) -> None:
@@ -44,7 +44,7 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
         import shtab
     except ImportError:
         raise ImportError(
-            "completion: the package shtab is not installed: pip install 'pylayout[completion]'"
+            "completion: the package shtab is not installed: pip install '.[completion]' in the clone"
         ) from None
     from .. import ops
     from ..device import devices

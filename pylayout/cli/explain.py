@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .common import check_folder
+from .common import check_folder, writing
 from .model import add_model, compile_plan
 from .progress import Progress
 from .run import print_plan
@@ -145,11 +145,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     _print_disagreements(summary)
     _print_contestants(summary)
     if options.dot:
-        Path(options.dot).write_text(plan.graph("dot"), "utf-8")
+        with writing("--dot", options.dot):
+            Path(options.dot).write_text(plan.graph("dot"), "utf-8")
         print(f"\ngraph: {options.dot}")
     if options.html:
         from ..report.plan import write_plan
 
-        write_plan(options.html, plan, Path(options.model).name)
+        with writing("--html", options.html):
+            write_plan(options.html, plan, Path(options.model).name)
         print(f"\npicture: {options.html}")
     return {"model": Path(options.model).name, "device": plan.device, **summary}

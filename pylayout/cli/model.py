@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .common import add_device, add_threads, apply_threads, check_device, positive
+from .common import add_device, add_threads, apply_threads, check_device, check_file, positive
 from .errors import UsageError
 from .progress import Progress
 
@@ -32,6 +33,10 @@ _NUMPY = {
     "s64": "int64",
     "bool": "bool",
 }
+
+
+# What NumPy raises for a file that holds no arrays.
+_UNREADABLE = (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile)
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
@@ -160,7 +165,7 @@ def _array_shapes(options: argparse.Namespace, inputs: Sequence[Any]) -> dict[st
             elif file.endswith(".npz") and not name:
                 with np.load(file, allow_pickle=False) as arrays:
                     shapes.update({key: arrays[key].shape for key in arrays.files if key in names})
-        except (OSError, ValueError, StopIteration):
+        except (*_UNREADABLE, StopIteration):
             continue
     return shapes
 
@@ -241,10 +246,24 @@ def _random(item: dict[str, Any], seed: int) -> Any:
     return random.integers(0, 2, shape).astype(_NUMPY[dtype])
 
 
-def _array_from(path: Path, item: dict[str, Any]) -> Any:
+def _load(text: str, path: Path) -> Any:
+    """What --input names: an array, or a dict of arrays."""
     import numpy as np
 
-    array = np.load(path, allow_pickle=False)
+    try:
+        if path.suffix != ".npz":
+            return np.load(path, allow_pickle=False)
+        with np.load(path, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+    except _UNREADABLE as error:
+        why = "" if "pickle" in str(error) else f" ({error})"  # NumPy's advice for other files
+        raise UsageError(f"--input {text}: is no {path.suffix} file of NumPy, or a damaged one{why}") from None
+
+
+def _array_from(text: str, path: Path, item: dict[str, Any]) -> Any:
+    import numpy as np
+
+    array = _load(text, path)
     wanted = tuple(item["shape"])
     if array.ndim == len(wanted) - 1:
         array = array[None]
@@ -264,18 +283,18 @@ def read_inputs(options: argparse.Namespace, inputs: Sequence[dict[str, Any]]) -
     words = []
     for text in options.input:
         name, equals, file = text.partition("=")
+        if equals and name not in by_name and Path(file).exists() and not Path(text).exists():
+            raise UsageError(f"--input {text}: there is no input {name!r}, expected {', '.join(by_name)}")
         if not equals or name not in by_name:
             name, file = "", text
         path = Path(file)
-        if not path.is_file():
-            raise UsageError(f"--input {text}: no such file")
+        check_file("--input", file, text)
         words.append(path.name)
         if path.suffix == ".npz" and not name:
-            with np.load(path, allow_pickle=False) as arrays:
-                for key in arrays.files:
-                    if key not in by_name:
-                        raise UsageError(f"--input {text}: there is no input {key!r}, expected {', '.join(by_name)}")
-                    given[key] = np.ascontiguousarray(arrays[key])
+            for key, array in _load(text, path).items():
+                if key not in by_name:
+                    raise UsageError(f"--input {text}: there is no input {key!r}, expected {', '.join(by_name)}")
+                given[key] = np.ascontiguousarray(array)
             continue
         if not name:
             left = [key for key in by_name if key not in given]
@@ -283,7 +302,7 @@ def read_inputs(options: argparse.Namespace, inputs: Sequence[dict[str, Any]]) -
                 raise UsageError(f"--input {text}: the model has only {len(by_name)} inputs")
             name = left[0]
         item = by_name[name]
-        given[name] = _array_from(path, item) if path.suffix == ".npy" else _picture(path, item)
+        given[name] = _array_from(text, path, item) if path.suffix == ".npy" else _picture(path, item)
     seed = 0
     for name, item in by_name.items():
         if name in given:

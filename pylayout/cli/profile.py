@@ -7,7 +7,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
+from .common import (
+    add_device,
+    add_threads,
+    apply_threads,
+    check_device,
+    check_file,
+    check_folder,
+    positive,
+    seconds,
+    seed,
+    writing,
+)
 from .errors import UsageError
 from .model import add_shapes, add_tuning, read_inputs, read_model
 from .progress import Progress
@@ -61,7 +72,7 @@ def add(commands: Any) -> None:
         help=f"some of: {' '.join(_POLICIES)}, or another layout such as nChw8c (default: those five)",
     )
     parser.add_argument("--report", metavar="FILE.html", help="write an HTML report: timeline, dearest reorders, ops")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the seeded weights (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the seeded weights (default 0)")
     parser.add_argument("--rounds", type=positive, default=15, metavar="N", help="at most N rounds (default 15)")
     parser.add_argument(
         "--seconds", type=seconds, default=12.0, metavar="S", help="start no round after S seconds (default 12)"
@@ -173,7 +184,8 @@ def _write_report(options: argparse.Namespace, comparison: Any, facts: dict[str,
     from .. import machine, report
 
     if options.report:
-        report.write_comparison(options.report, comparison, facts, machine.facts())
+        with writing("--report", options.report):
+            report.write_comparison(options.report, comparison, facts, machine.facts())
         print(f"\nreport: {options.report}")
 
 
@@ -235,6 +247,9 @@ def _run_model(options: argparse.Namespace, policies: list[str]) -> Any:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     known = options.network in _NETWORKS
+    for option in ("image", "weights"):
+        if getattr(options, option) is not None:
+            check_file(f"--{option}", getattr(options, option))
     if not known and not Path(options.network).is_file():
         raise UsageError(f"{options.network}: neither a file nor one of {', '.join(_NETWORKS)}")
     policies = _policies(options.policies)

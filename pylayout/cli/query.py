@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from .common import add_device, add_threads, apply_threads, check_device
 from .errors import UsageError
 from .progress import Progress
-from .terminal import Table, ms_text, style
+from .terminal import Table, bytes_text, ms_text, style
 
 __all__ = ["add", "add_call", "parse_input", "parse_value", "run"]
 
@@ -127,12 +128,13 @@ def _print_schema(schema: dict[str, Any]) -> None:
 
 
 def _tensors(schema: dict[str, Any], options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
-    """The op's tensors, those given in order and those given by name."""
+    """The op's tensors: a list of any number in order, and those by name."""
     import numpy as np
 
     import pylayout
 
     names = [p["name"] for p in schema["parameters"] if p["kind"] != "attribute"]
+    several = any(p["kind"] == "tensors" for p in schema["parameters"])
     random = np.random.default_rng(0)
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -140,18 +142,32 @@ def _tensors(schema: dict[str, Any], options: argparse.Namespace) -> tuple[list[
         name, shape, dtype, layout = parse_input(text)
         if name and name not in names:
             raise UsageError(f"--input {text}: {schema['name']} has no tensor {name!r}, expected {', '.join(names)}")
-        if dtype in ("f32", "f16", "bf16"):
-            data = random.standard_normal(shape, dtype=np.float32)
-        else:
-            data = np.zeros(shape, np.int32)
-        tensor = pylayout.asarray(data, device=options.device).to(dtype=dtype, layout=layout)
+        if not name and not several and len(positional) == len(names):
+            count = "1 tensor" if len(names) == 1 else f"{len(names)} tensors"
+            given = sum(not parse_input(each)[0] for each in options.input)
+            raise UsageError(f"--input: {given} are given, {schema['name']} takes {count}: {', '.join(names)}")
+        try:
+            if dtype in ("f32", "f16", "bf16"):
+                data = random.standard_normal(shape, dtype=np.float32)
+            else:
+                data = np.zeros(shape, np.int32)
+            tensor = pylayout.asarray(data, device=options.device).to(dtype=dtype, layout=layout)
+        except (MemoryError, OverflowError, ValueError) as error:
+            needed = 4 * math.prod(shape)
+            if not isinstance(error, MemoryError) and needed < 2**63:
+                raise
+            raise UsageError(f"--input {text}: {bytes_text(needed)} are needed, more than there are") from None
         if name:
             named[name] = tensor
         else:
             positional.append(tensor)
-    if any(p["kind"] == "tensors" for p in schema["parameters"]):
+    if several:
         return [positional], named
-    return positional, named
+    for given, tensor in zip(names, positional, strict=False):
+        if given in named:
+            raise UsageError(f"--input: {schema['name']}: {given} is given twice, in its place and by name")
+        named[given] = tensor
+    return [], named
 
 
 def _attributes(options: argparse.Namespace) -> dict[str, Any]:
@@ -175,7 +191,7 @@ def _print_result(result: dict[str, Any]) -> None:
     if result.get("view"):
         print("A view: it renames memory and needs no kernel.")
     table = Table(
-        ("", "provider", "implementation", "inputs", "output", "op ms", "reorder ms", "total ms", "known by"),
+        ("", "provider", "implementation", "inputs", "output", "op ms", "reorder ms", "total ms", "cost"),
         right=("op ms", "reorder ms", "total ms"),
     )
     for place, candidate in enumerate(result["candidates"], start=1):
@@ -189,7 +205,7 @@ def _print_result(result: dict[str, Any]) -> None:
             ms_text(candidate["op_ms"]),
             ms_text(candidate["reorder_ms"]),
             ms_text(candidate["total_ms"]),
-            "measurement" if measured else "model",
+            "measured" if measured else "estimated",
             styles=("green", "bold") if place == 1 else () if measured else ("dim",),
         )
     if result["candidates"]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..report.plan import batch_text
-from .common import check_folder, positive
+from .common import check_folder, positive, writing
 from .errors import UsageError
 from .model import add_model, compile_plan, picture_size, read_inputs
 from .progress import Progress
-from .terminal import Table, bytes_text, ms_text, style
+from .terminal import Table, bytes_text, ms_text, style, threads_text
 
 __all__ = ["add", "print_plan", "run"]
 
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 def print_plan(model: str, plan: Any, summary: dict[str, Any]) -> None:
     """What a plan is, in a few lines."""
     reorders, memory = summary["reorders"], summary["memory"]
-    threads = f", {summary['threads']} threads" if plan.device == "cpu" else ""
+    threads = f", {threads_text(summary['threads'])}" if plan.device == "cpu" else ""
     print(style(f"{Path(model).name} on {plan.device}", "bold") + threads)
     moved = f" ({bytes_text(reorders['bytes'])}, {ms_text(reorders['ms'])} ms)" if reorders["count"] else ""
     count = "1 reorder" if reorders["count"] == 1 else f"{reorders['count'] or 'no'} reorders"
@@ -90,10 +90,10 @@ def _likely(inputs: list[dict[str, Any]], outputs: list[Any]) -> list[dict[str, 
 def _save(path: str, plan: Any, outputs: list[Any]) -> None:
     import numpy as np
 
-    if Path(path).suffix == ".npy":
-        np.save(path, outputs[0])
-    else:
-        with Path(path).open("wb") as file:
+    with writing("--output", path), Path(path).open("wb") as file:
+        if Path(path).suffix == ".npy":
+            np.save(file, outputs[0])
+        else:
             np.savez(file, **{item["name"]: array for item, array in zip(plan.outputs, outputs, strict=True)})
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-__all__ = ["Table", "bar", "bytes_text", "has_unicode", "ms_text", "style"]
+__all__ = ["Table", "bar", "bytes_text", "has_unicode", "ms_text", "style", "threads_text"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -120,6 +120,10 @@ def bytes_text(count: float) -> str:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError("unreachable")
+
+
+def threads_text(count: int) -> str:
+    return f"{count} thread" if count == 1 else f"{count} threads"
 
 
 def ms_text(ms: float) -> str:

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive
+from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seed, writing
 from .errors import UsageError
 from .progress import Progress
 from .terminal import Table, style
@@ -20,8 +20,8 @@ _ROWS = 10  # of the table of epochs
 
 _DESCRIPTION = """\
 Train a small convolutional network on labelled pictures: forward, backward and update as one plan. Without a file: on
-the 1,797 handwritten digits that come with scikit-learn (pip install 'pylayout[train]'). A fifth of the pictures is
-kept apart to test with."""
+the 1,797 handwritten digits that come with scikit-learn (pip install '.[train]' in the clone). A fifth of the
+pictures is kept apart to test with."""
 
 _EPILOG = """\
 examples:
@@ -41,16 +41,6 @@ def _rate(text: str) -> float:
         value = 0.0
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
-    return value
-
-
-def _seed(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from zero on")
     return value
 
 
@@ -75,7 +65,7 @@ def add(commands: Any) -> None:
         default="fp32",
         help="what values of a step may be held as, or factors of products rounded to (default fp32)",
     )
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of weights, order and split (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of weights, order and split (default 0)")
     parser.add_argument("--checkpoint", metavar="FILE", help="kept after each epoch; where it exists, training goes on")
     parser.add_argument("--plan", metavar="FILE", help="write the trained network for pylayout.load_plan")
     parser.add_argument("--report", metavar="FILE.html", help="write an HTML report: curves, what went wrong")
@@ -151,7 +141,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             test.labels,
             classifier.guesses(),
         )
-        write_training(options.report, results)
+        with writing("--report", options.report):
+            write_training(options.report, results)
         print(f"report: {options.report}")
     return {
         "pictures": {"name": known.name, "train": len(train), "test": len(test), "classes": known.classes},

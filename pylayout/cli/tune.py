@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from . import query
-from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
+from .common import (
+    add_device,
+    add_threads,
+    apply_threads,
+    check_device,
+    check_file,
+    check_folder,
+    positive,
+    seconds,
+    writing,
+)
 from .errors import UsageError
 from .progress import Progress
 from .terminal import Table, ms_text, style
@@ -128,6 +138,11 @@ def _write_table(path: Path, device: str) -> int:
     return text.count("\n") - 1
 
 
+def _export(options: argparse.Namespace) -> int:
+    with writing("--export", options.export):
+        return _write_table(Path(options.export), options.device)
+
+
 def _keep_table(device: str) -> None:
     folder = _table_folder()
     if folder is None or device == "cpu":
@@ -138,8 +153,7 @@ def _keep_table(device: str) -> None:
 
 def _import_table(source: str) -> dict[str, Any]:
     path = Path(source)
-    if not path.is_file():
-        raise UsageError(f"--import {source}: no such file")
+    check_file("--import", source)
     folder = _table_folder()
     if folder is None:
         raise UsageError("--import: there is no cache directory that can be written")
@@ -209,14 +223,14 @@ def run(options: argparse.Namespace) -> Any:
     model = bool(options.op) and not network and (options.op.endswith(".onnx") or Path(options.op).is_file())
     if options.op is None and options.export and not options.list:
         check_device(options.device)
-        count = _write_table(Path(options.export), options.device)
+        count = _export(options)
         print(f"{options.export}: {count} classes of shapes on {_device_words(options.device)}")
         return {"exported": options.export, "classes": count}
     if not network and not model:
         options.seconds = options.seconds or 10.0
         answer = query.run(options)
         if options.export:
-            _write_table(Path(options.export), options.device)
+            _export(options)
         return answer
     if options.input or options.set:
         raise UsageError("--input and --set are for ops; for a network: --batch, for a model file: --shape")
@@ -237,7 +251,7 @@ def run(options: argparse.Namespace) -> Any:
         )
     _keep_table(options.device)
     if options.export:
-        _write_table(Path(options.export), options.device)
+        _export(options)
     print(style(f"{Path(options.op).name} on {options.device}", "bold") + f", batch {options.batch or 1}\n")
     _print_result(result)
     return result

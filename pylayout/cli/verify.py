@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .common import add_device, add_threads, apply_threads, check_device, check_folder, minutes, positive
+from .common import add_device, add_threads, apply_threads, check_device, check_folder, minutes, positive, seed
 from .errors import UsageError
 from .progress import Progress
 from .terminal import Table, style
@@ -21,7 +21,8 @@ examples:
   pylayout verify --device opencl:0 --state gpu.json  on a GPU; the same command goes on where it was stopped
   pylayout verify --ops conv2d,conv_transpose2d --checks 500
   pylayout verify --case 'CASE'                       one case again, as a failure prints it
-The exit code is 1 if any result is wrong. docs/correctness.md says what is checked, and what the figures mean.
+The exit code is 1 if any result is wrong. docs/explanation/correctness.md says what is checked, and what the figures
+mean.
 """
 
 
@@ -40,7 +41,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--minutes", type=minutes, metavar="M", help="how long (default 10, without --checks)")
     parser.add_argument("--checks", type=positive, metavar="N", help="how many runs of candidates")
     parser.add_argument(
-        "--seed", type=int, metavar="N", help="of the order, the random cases and the values (default: today's)"
+        "--seed", type=seed, metavar="N", help="of the order, the random cases and the values (default: today's)"
     )
     parser.add_argument(
         "--sources", choices=("all", "networks", "random"), default="all", help="where cases come from (default: all)"
@@ -64,8 +65,8 @@ def _settings(options: argparse.Namespace) -> Any:
     for name in providers:
         if name not in ("host", "onednn", "opencl"):
             raise UsageError(f"--providers: there is no provider {name!r}, expected some of host, onednn, opencl")
-    seed = int(datetime.date.today().strftime("%Y%m%d")) if options.seed is None else options.seed
-    return Settings(options.device, seed, ops, providers, options.every_point, options.sources)
+    number = int(datetime.date.today().strftime("%Y%m%d")) if options.seed is None else options.seed
+    return Settings(options.device, number, ops, providers, options.every_point, options.sources)
 
 
 def run(options: argparse.Namespace) -> Any:
@@ -80,14 +81,45 @@ def run(options: argparse.Namespace) -> Any:
     return _one(options) if options.case else _many(options)
 
 
-def _one(options: argparse.Namespace) -> Any:
-    from ..verify import Case, check_case
+def _case(text: str) -> Any:
+    """The case of --case."""
+    from ..calls import schemas
+    from ..verify import Case
 
     try:
-        case = Case.from_json(json.loads(options.case))
-    except (TypeError, KeyError, json.JSONDecodeError) as error:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
         raise UsageError(f"--case: {error}; expected JSON as a failure prints it") from None
-    checked = check_case(case, options.device, options.every_point)
+    data = data if isinstance(data, dict) else {}
+    op = data.get("op")
+    if not isinstance(op, str) or not isinstance(data.get("inputs"), list):
+        expected = '{"op": "relu", "inputs": ["f32:1x8x4x4"], …}'
+        raise UsageError(
+            f"--case: {text} has no op or no list of inputs, expected JSON as a failure prints it: {expected}"
+        )
+    if op not in schemas():
+        raise UsageError(f"--case: there is no op {op!r}; `pylayout query --list` lists them")
+    if not isinstance(data.get("attributes", {}), dict):
+        raise UsageError(f"--case: attributes is {data['attributes']!r}, expected an object")
+    try:
+        case = Case.from_json(data)
+        case.specs()
+    except (TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"--case: {error}; expected JSON as a failure prints it") from None
+    return case
+
+
+def _one(options: argparse.Namespace) -> Any:
+    from ..verify import check_case
+
+    case = _case(options.case)
+    try:
+        checked = check_case(case, options.device, options.every_point)
+    except (LookupError, TypeError, AssertionError) as error:  # of a call that no failure printed
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"--case: {case.key} cannot be checked ({why}); expected JSON as a failure prints it"
+        ) from error
     table = Table(
         ("", "provider", "implementation", "inputs", "outputs", "error", "of bound", "ms"),
         right=("error", "of bound", "ms"),
@@ -136,7 +168,7 @@ def _many(options: argparse.Namespace) -> Any:
     _print(session, rows)
     if interrupted and options.state:
         print("interrupted: the same command goes on from here")
-    options.exit_code = int(bool(session.failures))
+    options.exit_code = 130 if interrupted else int(bool(session.failures))
     return {
         **session.to_json(),
         "rows": [{**row, "ratio": _finite(row["ratio"]), "error": _finite(row["error"])} for row in rows],

@@ -12,8 +12,29 @@ __all__ = ["CHECKS", "Finding", "Severity", "examine"]
 
 Severity = Literal["error", "warning", "note"]
 
-# Environment variables that pylayout reads.
-SETTINGS = ("PYLAYOUT_CACHE_DIR", "PYLAYOUT_ONEDNN", "PYLAYOUT_OPENCL", "PYLAYOUT_OPENCL_PATH")
+# Environment variables that pylayout reads; what they mean: docs/reference/settings.md.
+SETTINGS = (
+    "PYLAYOUT_CACHE_DIR",
+    "PYLAYOUT_COMPILERS",
+    "PYLAYOUT_HUGE_PAGES",
+    "PYLAYOUT_OCL_ANY_TORCH",
+    "PYLAYOUT_ONEDNN",
+    "PYLAYOUT_OPENCL",
+    "PYLAYOUT_OPENCL_AS",
+    "PYLAYOUT_OPENCL_OPTIONS",
+    "PYLAYOUT_OPENCL_PATH",
+    "PYLAYOUT_SUBMIT",
+)
+# Those that its tests and benchmarks read.
+OF_TESTS = (
+    "PYLAYOUT_BENCH_BUILD",
+    "PYLAYOUT_BUILD_DIR",
+    "PYLAYOUT_TEST_DEVICE",
+    "PYLAYOUT_TEST_VERBOSE",
+    "PYLAYOUT_VERIFY_CHECKS",
+    "PYLAYOUT_VERIFY_SECONDS",
+    "PYLAYOUT_VERIFY_SEED",
+)
 
 # A share of time that a hypervisor gives to others, and a share of the processors that other programs keep busy, from
 # which on times vary by more than the differences that choices are made by (1 to 2%).
@@ -60,6 +81,10 @@ def _processors(count: float) -> str:
     return f"{count:g} processor" + ("" if count == 1 else "s")
 
 
+def _threads(count: int, verb: str) -> str:
+    return f"{count} thread {verb}s" if count == 1 else f"{count} threads {verb}"
+
+
 @_check
 def governor(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
     """Frequency governors that keep processors slow."""
@@ -87,8 +112,8 @@ def quota(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
         count = max(1, int(facts.quota))
         yield (
             "warning",
-            f"{facts.threads} threads share the {_processors(round(facts.quota, 2))} that this container may use: "
-            "when its time is spent all of them stop",
+            f"{_threads(facts.threads, 'share')} the {_processors(round(facts.quota, 2))} that this container may use: "
+            "when its time is spent they stop",
             f"pylayout.configure(threads={count}), --threads {count}, or a higher limit of the container",
         )
 
@@ -112,7 +137,7 @@ def affinity(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
         )
     elif facts.threads < (facts.cores or allowed) and (facts.quota is None or facts.quota > facts.threads):
         cores = facts.cores or allowed
-        fact = f"{facts.threads} threads leave {_processors(cores - facts.threads)} idle"
+        fact = f"{_threads(facts.threads, 'leave')} {_processors(cores - facts.threads)} idle"
         yield "note", fact, f"pylayout.configure(threads={cores}), or --threads {cores}"
 
 
@@ -146,7 +171,7 @@ def opencl(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
         yield (
             "note",
             "there is no OpenCL runtime: oneDNN alone runs convolutions, and no fused kernels of our own are tried",
-            "pip install 'pylayout[opencl]', or Debian's pocl-opencl-icd",
+            "pip install '.[opencl]' in the clone, or Debian's pocl-opencl-icd",
         )
     elif all(platform == "Portable Computing Language" for platform in facts.opencl_platforms):
         yield (
@@ -262,7 +287,7 @@ def settings(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
             yield "warning", f"{name}={value} forbids oneDNN newer instructions", f"unset {name}"
         if name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE") and value not in ("", "0", "none"):
             yield "warning", f"{name}={value} prints a line for each primitive", f"unset {name}"
-        if name.startswith("PYLAYOUT_") and name not in SETTINGS:
+        if name.startswith("PYLAYOUT_") and name not in SETTINGS + OF_TESTS:
             yield "warning", f"{name} is set, but nothing reads it", f"expected one of {', '.join(SETTINGS)}"
 
 

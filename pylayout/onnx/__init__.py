@@ -18,7 +18,7 @@ from typing import Any
 try:
     import onnx as _onnx  # noqa: F401
 except ImportError:
-    raise ImportError("pylayout.onnx needs the package onnx: pip install 'pylayout[onnx]'") from None
+    raise ImportError("pylayout.onnx needs the package onnx: pip install '.[onnx]' in the clone") from None
 
 from ..graph import Graph
 from .errors import ValueNeeded

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
+from ..errors import write_text
 from ..machine import facts as machine_facts
 from ..policy_results import Comparison, Event, is_reorder
 from . import sections
@@ -74,7 +74,7 @@ def write_comparison(
         "at": f"{datetime.now():%Y-%m-%d %H:%M}",
     }
     page = _page(f"{comparison.network} under {len(policies)} layout policies", shown, body)
-    Path(path).write_text(page, "utf-8")
+    write_text("report", path, page)
 
 
 def write_profile_report(profile: Any, path: str | os.PathLike[str], title: str = "pylayout profile") -> None:
@@ -94,4 +94,4 @@ def write_profile_report(profile: Any, path: str | os.PathLike[str], title: str 
         sections.section("The recording", sections.panels({"recording": events}, first="recording")),
         sections.section("Machine", sections.facts_table(machine_facts())),
     ]
-    Path(path).write_text(_page(title, facts, body), "utf-8")
+    write_text("report", path, _page(title, facts, body))

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
-from pathlib import Path
 from typing import Any
 
+from ..errors import write_text
 from ..machine import facts as machine_facts
 from . import _page, sections
 
@@ -257,4 +257,4 @@ def write_plan(path: str | os.PathLike[str], plan: Any, title: str = "plan") -> 
         sections.section("Programs that were timed", _contestants(summary)),
         sections.section("Machine", sections.facts_table(machine_facts())),
     ]
-    Path(path).write_text(_page(title, facts, body), "utf-8")
+    write_text("report", path, _page(title, facts, body))

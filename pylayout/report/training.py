@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import write_text
 from ..machine import facts as machine_facts
 from . import _page, sections
 from .curves import Curve, chart
@@ -130,4 +130,4 @@ def write_training(path: str | os.PathLike[str], results: Results) -> None:
         ),
         sections.section("Machine", sections.facts_table(machine_facts())),
     ]
-    Path(path).write_text(_page(results.title, facts, body), "utf-8")
+    write_text("report", path, _page(results.title, facts, body))

@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     import torch as _torch  # noqa: F401
 except ImportError:
-    raise ImportError("pylayout.torch needs the package torch: pip install 'pylayout[torch]'") from None
+    raise ImportError("pylayout.torch needs the package torch: pip install '.[torch]' in the clone") from None
 
 from importlib.metadata import EntryPoint
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Error
+from ..errors import Error, FileError
+from ..files import place_of_file
 from .case import Case
 from .check import Checked, Outcome, check_case
 from .generate import random_case
@@ -119,9 +120,17 @@ class Session:
         """Writes the state whole or not at all; `running` is what would have ended the process, if it does now."""
         if self.path is None:
             return
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(self.to_json(running)), "utf-8")
-        temporary.replace(self.path)
+        temporary = None
+        try:
+            place = place_of_file(self.path)
+            temporary = place.with_name(f"{place.name}.{os.getpid()}")
+            temporary.write_text(json.dumps(self.to_json(running)), "utf-8")
+            temporary.replace(place)
+        except OSError as error:
+            raise FileError(f"verify: state {self.path} cannot be written: {error.strerror or error}") from error
+        finally:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
 
     @classmethod
     def resume(cls, settings: Settings, path: Path) -> Session:
