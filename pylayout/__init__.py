@@ -10,6 +10,7 @@
 
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from . import _command as _command  # first: it says what Ctrl-C does while the rest is imported
 from ._version import __version__
@@ -91,11 +92,13 @@ from . import training  # isort: skip
 from .functional import value_and_grad  # isort: skip
 
 
-def __getattr__(name: str) -> ModuleType:
-    """`pl.onnx`, `pl.torch` and `pl.ocl`, which need packages of others, are imported where they are named first."""
-    if name in ("onnx", "torch", "ocl"):
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # for which any name would be one of the module's
+
+    def __getattr__(name: str) -> ModuleType:
+        """`pl.onnx`, `pl.torch` and `pl.ocl`, which need packages of others, are imported where they are named first."""
+        if name in ("onnx", "torch", "ocl"):
+            return import_module(f".{name}", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

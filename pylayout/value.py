@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
 
@@ -82,8 +82,10 @@ class Value(Methods):
             f"graph: {self!r} has no elements before the graph runs, so it is neither true nor false"
         )
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise ArgumentTypeError(f"graph: {self!r} has no elements before the graph runs, so it is no array")
+    if not TYPE_CHECKING:  # for which a value is no array
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            raise ArgumentTypeError(f"graph: {self!r} has no elements before the graph runs, so it is no array")
 
     @property
     def tensor(self) -> Tensor | None:
