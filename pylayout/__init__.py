@@ -95,7 +95,7 @@ from .functional import value_and_grad  # isort: skip
 if not TYPE_CHECKING:  # for which any name would be one of the module's
 
     def __getattr__(name: str) -> ModuleType:
-        """`pl.onnx`, `pl.torch` and `pl.ocl`, which need packages of others, are imported where they are named first."""
+        """`pl.onnx`, `pl.torch` and `pl.ocl`, which need packages of others, are imported where they are named."""
         if name in ("onnx", "torch", "ocl"):
             return import_module(f".{name}", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

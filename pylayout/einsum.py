@@ -13,6 +13,11 @@ __all__ = ["contract"]
 Call: TypeAlias = Callable[..., Any]  # call("matmul", a, b)
 
 
+def _is_one(size: Any) -> bool:
+    """Of a size that calls decide nothing is asked: a graph would be for one answer alone."""
+    return isinstance(size, int) and size == 1
+
+
 def _diagonal(call: Call, x: Any, labels: str) -> tuple[Any, str]:
     """x with repeated labels made one: of `ii` the elements [i, i]."""
     for label in dict.fromkeys(labels):
@@ -128,13 +133,13 @@ def contract(call: Call, equation: str, operands: Sequence[Any]) -> Any:
         for label, size in zip(term, operand.shape, strict=True):
             if sizes.setdefault(label, size) != size and 1 not in (sizes[label], size):
                 raise ShapeError(f"einsum: label {label} has sizes {sizes[label]} and {size}, expected the same")
-            if sizes[label] == 1:
+            if _is_one(sizes[label]):
                 sizes[label] = size
     pairs: list[tuple[Any, str]] = []
     for term, operand in zip(terms, operands, strict=True):
         x, labels = _diagonal(call, operand, term)
         # A size of 1 that others broadcast is summed away, as it counts for each index.
-        ones = "".join(label for i, label in enumerate(labels) if x.shape[i] == 1 and sizes[label] != 1)
+        ones = "".join(label for i, label in enumerate(labels) if _is_one(x.shape[i]) and not _is_one(sizes[label]))
         x, labels = _summed(call, x, labels, "".join(label for label in labels if label not in ones))
         pairs.append((x, labels))
     while len(pairs) > 1:

@@ -143,7 +143,7 @@ def shifted(x: Array, by: Array, left: bool) -> Array:
     count = numpy.where(inside, by, 0).astype(x.dtype)
     if left:
         return numpy.where(inside, numpy.left_shift(x, count), 0).astype(x.dtype)
-    return numpy.where(inside, numpy.right_shift(x, count), numpy.where(x < 0, -1, 0)).astype(x.dtype)
+    return numpy.where(inside, numpy.right_shift(x, count), numpy.where(x < 0, -1, 0).astype(x.dtype))
 
 
 _BITWISE: _Functions = {

@@ -70,7 +70,8 @@ def hard_sigmoid(node: Node) -> Result:
 
 @converter("ThresholdedRelu", since=10)
 def thresholded_relu(node: Node) -> Result:
-    return node.op("threshold", node.x(0), node.number("alpha", 1.0), 0.0)
+    x = node.x(0)  # NaN is above nothing
+    return node.op("pointwise", [x], "y0 = x0 > s0 ? x0 : 0", scalars=[node.number("alpha", 1.0)], dtype=dtype_text(x))
 
 
 @converter("Softplus")
@@ -158,6 +159,8 @@ def _limited(node: Node, x: Operand, low: Operand | None, high: Operand | None) 
         if limit is not None and not isinstance(limit, Known):
             break
         limits.append(None if limit is None else limit.array.reshape(-1)[0].item())
+        if isinstance(limits[-1], int) and abs(limits[-1]) > 1 << 53:  # which no number of an op holds
+            break
     else:
         if limits == [None, None]:
             return x

@@ -97,7 +97,7 @@ def reduce_1(node: Node) -> Result:
 
 
 def reduce_18(node: Node) -> Result:
-    return _reduce(node, node.integers_at(1) if node.has(1) else None)
+    return _reduce(node, node.integers_at(1) if node.has(1) else [])
 
 
 converter("ReduceSum", since=13, note="axes known")(reduce_18)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ...errors import ShapeError
 from ..node import Node, dtype_text
-from ..operand import Operand, Result
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 
@@ -49,3 +52,35 @@ def grid_sample(node: Node) -> Result:
         padding_mode=node.text("padding_mode", "zeros", ("zeros", "border", "reflection")),
         align_corners=bool(node.integer("align_corners", 0)),
     )
+
+
+def _line(node: Node, size: Any, aligned: bool, dtype: str) -> Operand:
+    """Places of so many pixels from -1 to 1: of their centres or, aligned, of corners; one pixel lies at 0."""
+    places = node.op("cast", node.arange(0, size), dtype)
+    count = node.op("cast", Known.of_sizes(size), dtype)
+    text = "y0 = x1 > 1 ? 2 * x0 / (x1 - 1) - 1 : 0" if aligned else "y0 = (2 * x0 + 1) / x1 - 1"
+    made: Operand = node.op("pointwise", [places, count], text, dtype=dtype)
+    return made
+
+
+@converter("AffineGrid", since=20)
+def affine_grid(node: Node) -> Result:
+    theta, aligned = node.x(0), bool(node.integer("align_corners", 0))
+    spatial = node.integers_at(1)[2:]
+    rank = len(spatial)
+    if rank not in (2, 3) or [*theta.shape[1:]] != [rank, rank + 1]:
+        raise ShapeError(
+            f"theta has shape {[*theta.shape]} and size has {rank + 2} elements, expected (n, 2, 3) and 4, or "
+            "(n, 3, 4) and 5"
+        )
+    dtype = dtype_text(theta)
+    batch = theta.shape[0]
+    parts = node.parts(theta, [1] * (rank + 1), 2)  # of x, y (and z), and what is added
+    columns = [node.op("reshape", part, [batch, *[1] * rank, rank]) for part in parts]
+    lines = []
+    for axis, size in enumerate(reversed(spatial)):  # x goes along the last one
+        shape = [1] * (rank + 2)
+        shape[rank - axis] = size
+        lines.append(node.op("reshape", _line(node, size, aligned, dtype), shape))
+    text = " + ".join(f"x{i} * x{rank + 1 + i}" for i in range(rank))
+    return node.op("pointwise", [*columns, *lines], f"y0 = {text} + x{rank}", dtype=dtype)

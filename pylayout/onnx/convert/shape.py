@@ -331,6 +331,9 @@ def _pad_pairs(node: Node, x: Operand, pads: list[int], axes: Sequence[int] | No
     return pairs
 
 
+_MOST_EXACT = 1 << 53  # what a number of an op holds
+
+
 def _padded(node: Node, pairs: list[tuple[int, int]], value: float) -> Result:
     x = node.x(0)
     mode = node.text("mode", "constant", ("constant", "reflect", "edge", "wrap"))
@@ -340,12 +343,18 @@ def _padded(node: Node, pairs: list[tuple[int, int]], value: float) -> Result:
         return x
     if mode == "constant":
         if not isinstance(x, Known):
-            return node.op("pad", x, [size for pair in reversed(pairs) for size in pair], value=value)
+            sides = [size for pair in reversed(pairs) for size in pair]
+            if isinstance(value, int) and abs(value) > _MOST_EXACT:
+                inside = node.op(
+                    "cast", node.op("pad", node.op("expand", Known(numpy.uint8(1)), x.shape), sides), "bool"
+                )
+                return node.op("where", inside, node.op("pad", x, sides), node.scalar_like(value, x))
+            return node.op("pad", x, sides, value=float(value))
         zipped = list(zip(x.shape, pairs, strict=True))
         room([size + begin + end for size, (begin, end) in zipped], x.array.dtype, "Pad")
-        inside = tuple(slice(max(-begin, 0), size - max(-end, 0)) for size, (begin, end) in zipped)
+        kept = tuple(slice(max(-begin, 0), size - max(-end, 0)) for size, (begin, end) in zipped)
         widths = [(max(begin, 0), max(end, 0)) for begin, end in pairs]
-        return numpy.pad(x.array[inside], widths, constant_values=value)
+        return numpy.pad(x.array[kept], widths, constant_values=value)
     for axis, (begin, end) in enumerate(pairs):
         if (begin, end) == (0, 0):
             continue
@@ -369,11 +378,14 @@ def _padded_places(node: Node, mode: str, begin: int, size: Any, end: int) -> Op
         joined: Operand = node.op("concat", turns, 0)
         return joined
     size = int(size)
+    if mode == "wrap":  # what is cut off is not repeated
+        first, count = max(-begin, 0), size - max(-begin, 0) - max(-end, 0)
+        if count <= 0:
+            raise ShapeError(f"pads are {begin} and {end} along an axis of size {size}, expected elements to repeat")
+        return Known(first + arange(-max(begin, 0), count + max(end, 0)) % count)
     places = arange(-begin, size + end)
     if mode == "edge":
         return Known(places.clip(0, size - 1))
-    if mode == "wrap":
-        return Known(places % size)
     period = max(2 * (size - 1), 1)
     return Known(numpy.abs((places + size - 1) % period - (size - 1)) if size > 1 else places * 0)
 
@@ -389,7 +401,7 @@ def pad(node: Node) -> Result:
     x = node.x(0)
     axes = node.integers_at(3) if node.has(3) else None
     value = node.number_at(2) if node.has(2) else 0.0
-    return _padded(node, _pad_pairs(node, x, node.integers_at(1), axes), float(value))
+    return _padded(node, _pad_pairs(node, x, node.integers_at(1), axes), value)
 
 
 @converter("Trilu", since=14, note="k known")
