@@ -18,8 +18,8 @@ def test_bits_of_wide_words_that_move() -> None:
     by = numpy.array([0, 1, 2], "uint64")
     for direction, wanted in (("RIGHT", x >> by), ("LEFT", x << by)):
         node = helper.make_node("BitShift", ["x", "by"], ["y"], direction=direction)
-        model = model_of([node], {}, ["y"], 20, {"x": x, "by": by})
-        numpy.testing.assert_array_equal(run(model)[0], wanted)
+        plan = pl.compile(model_of([node], {"x": x, "by": by}, ["y"], 20), device="cpu", tune="off")
+        numpy.testing.assert_array_equal(plan.run(x, by)[0], wanted)
 
 
 def test_what_is_cut_off_is_not_wrapped() -> None:
