@@ -58,3 +58,20 @@ def test_einsum_asks_nothing_of_late_sizes() -> None:
         y, gradient = plan.run(x)
         numpy.testing.assert_allclose(y, x @ weight, rtol=1e-5, atol=1e-5)
         numpy.testing.assert_allclose(gradient, x.sum((0, 1))[:, None].repeat(3, 1), rtol=1e-5, atol=1e-5)
+
+
+EMPTY = {
+    "Resize": ((0, 2, 4, 4), {"mode": "nearest"}, {"scales": numpy.float32([1, 1, 2, 2])}, (0, 2, 8, 8)),
+    "ReduceMax": ((2, 0, 2, 0), {}, {"axes": numpy.array([3])}, (2, 0, 2, 1)),
+    "Hardmax": ((2, 0), {}, {}, (2, 0)),
+    "CumSum": ((0, 2), {"exclusive": 1}, {"axis": numpy.array(0)}, (0, 2)),
+}
+
+
+@pytest.mark.parametrize("op", EMPTY)
+def test_nothing_gives_nothing(op: str) -> None:
+    shape, attributes, weights, wanted = EMPTY[op]
+    names = ["x", "", *weights] if op == "Resize" else ["x", *weights]
+    x = numpy.zeros(shape, "float64" if op == "CumSum" else "float32")  # the first on the host
+    model = model_of([helper.make_node(op, names, ["y"], **attributes)], {"x": x}, ["y"], 20, weights)
+    assert pl.compile(model, device="cpu", tune="off").run(x)[0].shape == wanted

@@ -52,7 +52,7 @@ def _reduce(node: Node, axes: list[int] | None) -> Result:
         return _log_sum_exp(node, x, axes, keep)
     op = _PLAIN[node.op_type]
     shape = [size if i not in axes else 1 for i, size in enumerate(x.shape) if keep or i not in axes]
-    if op in ("amax", "amin") and 0 in x.shape and 0 not in shape:
+    if op in ("amax", "amin") and 0 in x.shape and (0 not in shape or any(x.shape[axis] == 0 for axis in axes)):
         return _extreme(node, op, numpy_of(x), shape)
     if numpy_of(x).kind == "b" and op in ("amax", "amin"):
         wide = _reduced(node, node.op("cast", x, "u8"), op, axes, keep)
@@ -121,8 +121,10 @@ def arg_reduce(node: Node) -> Result:
 def hardmax(node: Node) -> Result:
     x = node.x(0)
     axis = node.axis(node.integer("axis", -1), x.ndim)
-    best = node.op("argmax", x, axis, True)
     size = x.shape[axis]
+    if size == 0:
+        return x
+    best = node.op("argmax", x, axis, True)
     places = node.op("reshape", node.arange(0, size), [size if i == axis else 1 for i in range(x.ndim)])
     return node.op("cast", node.op("eq", places, best), dtype_text(x))
 

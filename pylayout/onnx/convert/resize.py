@@ -202,7 +202,12 @@ def _resized_floats(
     if crop and len(roi) != 2 * len(axes):
         raise ShapeError(f"roi has {len(roi)} values, expected {2 * len(axes)}")
     if any(size == 0 for size in x.shape):
-        raise ShapeError(f"x has shape {list(x.shape)}, expected elements")
+        made_of_nothing: list[Any] = [*x.shape]
+        for axis, size in zip(axes, sizes, strict=True):
+            made_of_nothing[axis] = size
+        if 0 not in made_of_nothing:
+            raise ShapeError(f"x has shape {list(x.shape)}, expected elements")
+        return node.op("expand", node.scalar_like(0, x), made_of_nothing)
     moved = [
         i
         for i, axis in enumerate(axes)

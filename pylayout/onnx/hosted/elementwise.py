@@ -110,7 +110,7 @@ def _running(function: Any) -> Callable[[Call], Any]:
         backwards = bool(call.attribute("reverse", 0))
         x = numpy.flip(x, axis) if backwards else x
         made = function.accumulate(x, axis, dtype=x.dtype)
-        if call.attribute("exclusive", 0):
+        if call.attribute("exclusive", 0) and made.shape[axis]:
             first = numpy.full_like(numpy.take(made, [0], axis), function.identity)
             made = numpy.concatenate([first, numpy.delete(made, -1, axis)], axis)
         return numpy.flip(made, axis) if backwards else made
