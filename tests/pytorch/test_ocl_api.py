@@ -189,3 +189,19 @@ def test_windows_are_made_by_the_host():
     torch.zeros(1, device=OCL)  # kernels are registered with the first tensor
     for given in ((5,), (5, False), (6, True, 8.0)):
         assert torch.equal(torch.kaiser_window(*given, device=OCL).cpu(), torch.kaiser_window(*given))
+
+
+@pytest.mark.parametrize(
+    "shape, padding", [((2, 3, 5, 6), (1, 2, 5, 0)), ((2, 3, 7), (3, -2)), ((1, 2, 3, 4, 5), (1,) * 6)]
+)
+def test_borders_that_go_round(shape, padding):
+    x = torch.randn(shape)
+    made = []
+    for device in ("cpu", OCL):
+        given = x.to(device).requires_grad_()
+        y = torch.nn.functional.pad(given, padding, mode="circular")
+        weight = torch.arange(y.numel()).sin().reshape(y.shape).to(device)
+        made.append((y.detach().cpu(), torch.autograd.grad((y * weight).sum(), given)[0].cpu()))
+    torch.testing.assert_close(made[1], made[0])
+    with pytest.raises(RuntimeError, match="wrapping around more than once"):
+        torch.nn.functional.pad(x.to(OCL), (9, *padding[1:]), mode="circular")

@@ -21,7 +21,8 @@ def _filled(call: Call, value: Any, shape: Sequence[int]) -> Operand:
 
 def _put(call: Call, x: Operand, dim: int, index: Operand, source: Any, reduce: str = "none") -> Operand:
     """Of the source, a number or an operand, what the index is for."""
-    require(0 not in index.shape, "no indices")
+    if 0 in index.shape:  # nothing is put
+        return x
     if not isinstance(source, Operand):
         source = _filled(call, source, index.shape)
     if x.ndim == 0:  # PyTorch lets numbers have a dimension here
@@ -112,7 +113,8 @@ def _put_slices(call: Call, x: Operand, dim: int, index: Operand, source: Operan
     if x.ndim == 0:  # a number is a slice of itself
         return call.reshape(_put_slices(call, call.reshape(x, [1]), 0, index, call.reshape(source, [1]), reduce), [])
     require(source.dtype == x.dtype and source.ndim == x.ndim, f"dtype {source.dtype}, rank {source.ndim}")
-    require(0 not in index.shape and 0 not in source.shape, "no indices")
+    if 0 in index.shape or 0 in source.shape:  # nothing is put
+        return x
     made: Operand = call.op("scatter", x, dim, _along(call, x, dim, index), source, reduce)
     return made
 
