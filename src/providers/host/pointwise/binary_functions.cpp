@@ -2,34 +2,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "providers/host/common/independent.h"
+#include "providers/host/pointwise/binary_run.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/vector_power.h"
 #include "providers/host/pointwise/vector_trigonometry.h"
 
 namespace pl::host {
 namespace {
-
-template <class F, class T>
-PL_VECTORISED void run_binary(const T* a, int64_t a_step, const T* b, int64_t b_step, T* out, int64_t n) {
-  if (a_step && b_step) {
-    PL_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], b[i]);
-  } else if (a_step) {
-    const T second = *b;
-    PL_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], second);
-  } else {
-    const T first = *a;
-    if (b_step) {
-      PL_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) out[i] = F::of(first, b[i]);
-    } else {
-      const T value = F::of(first, *b);
-      for (int64_t i = 0; i < n; ++i) out[i] = value;
-    }
-  }
-}
 
 #define PL_FUNCTION(Name, Type, expression)                         \
   struct Name {                                                     \

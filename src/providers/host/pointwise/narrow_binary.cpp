@@ -1,28 +1,13 @@
 #include "providers/host/pointwise/narrow_binary.h"
 
-#include "providers/host/common/independent.h"
-#include "providers/host/common/simd.h"
+#include "providers/host/pointwise/binary_run.h"
 
 namespace pl::host {
 namespace {
 
 template <class F, class T>
-PL_VECTORISED void run_narrow(const void* a_memory, int64_t a_step, const void* b_memory, int64_t b_step,
-                              void* out_memory, int64_t n) {
-  const T *a = static_cast<const T*>(a_memory), *b = static_cast<const T*>(b_memory);
-  T* out = static_cast<T*>(out_memory);
-  if (a_step && b_step) {
-    PL_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], b[i]);
-  } else if (a_step) {
-    const T second = *b;
-    PL_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], second);
-  } else {
-    const T first = *a, only = *b;
-    PL_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) out[i] = F::of(first, b_step ? b[i] : only);
-  }
+void run_narrow(const void* a, int64_t a_step, const void* b, int64_t b_step, void* out, int64_t n) {
+  run_binary<F>(static_cast<const T*>(a), a_step, static_cast<const T*>(b), b_step, static_cast<T*>(out), n);
 }
 
 // Arithmetic wraps around: in 32 bits, of which the lower ones are right.
