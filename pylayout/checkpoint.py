@@ -17,7 +17,7 @@ import numpy
 
 from .arrays import asarray
 from .errors import ArgumentTypeError, FileError, InvalidArgumentError
-from .files import place_of_file
+from .files import written_whole
 from .plan import Plan
 
 __all__ = ["restore", "save"]
@@ -59,22 +59,11 @@ def save(path: str | os.PathLike[str], plan: Plan, notes: Any = None) -> None:
         values = plan.state(state["name"])
         # Files of NumPy have no bf16; float32 holds its values.
         arrays[_STATE + state["name"]] = values.astype("float32") if state["dtype"] == "bf16" else values
-    target = Path(path)
-    partial = None
-    try:
-        target = place_of_file(path)
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        with partial.open("wb") as file:
-            numpy.savez(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-        _synchronise(target.parent)
-    except OSError as error:
-        raise FileError(f"checkpoint: {target} cannot be written: {error.strerror or error}") from error
-    finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
+    with written_whole("checkpoint", path) as partial, partial.open("wb") as file:
+        numpy.savez(file, **arrays)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    _synchronise(partial.parent)
 
 
 def _synchronise(folder: Path) -> None:

@@ -5,10 +5,8 @@ Each message names the op, the argument, what was expected and what came; `statu
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from ._load import ffi, lib
@@ -158,14 +156,6 @@ def check(status: int) -> None:
     """Raise the error of a call that returned another status than PL_OK."""
     if status:
         raise error_of(status)
-
-
-def write_text(what: str, path: str | os.PathLike[str], text: str) -> None:
-    """Write a file; FileError where that fails, which names what was to be written, and the file."""
-    try:
-        Path(path).write_text(text, "utf-8")
-    except OSError as error:
-        raise FileError(f"{what}: {os.fspath(path)} cannot be written: {error.strerror or error}") from error
 
 
 def take_json(text: Any) -> Any:

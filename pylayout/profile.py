@@ -7,7 +7,8 @@ from typing import Any
 
 from ._load import ffi, lib
 from .context import handle
-from .errors import ArgumentTypeError, InvalidArgumentError, check, take_json, write_text
+from .errors import ArgumentTypeError, InvalidArgumentError, check, take_json
+from .files import write_text
 
 __all__ = ["Profile", "profile"]
 

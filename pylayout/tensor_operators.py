@@ -228,9 +228,7 @@ class Operators:
         op = _UFUNCS.get(ufunc.__name__)
         if op is not None and method == "__call__" and not keywords:
             return getattr(_ops, op)(*inputs) if ufunc.nin == 1 or op == "matmul" else binary(op, *inputs)
-        if any(
-            hasattr(value, "graph") for value in inputs if isinstance(value, Operators)
-        ):  # of which there are no elements
+        if any(isinstance(value, Operators) and hasattr(value, "graph") for value in inputs):  # has no elements yet
             return NotImplemented
         arrays = [numpy.asarray(value) if isinstance(value, Operators) else value for value in inputs]
         return getattr(ufunc, method)(*arrays, **keywords)

@@ -3,12 +3,12 @@
 //
 //   dst[e] = src[0] + src[1] + ... + src[e]      along the row, or joined otherwise (cumsum/joined.clh)
 //
-// A row has `parts` parts of `length` elements, a multiple of TILE, and `totals` a sum_t for each part of each row.  The
-// order in which elements are joined follows from the sizes, so that results repeat.
+// A row has `parts` parts of `length` elements, a multiple of TILE, and `totals` a sum_t for each part of each row.
+// The order in which elements are joined follows from the sizes, so that results repeat.
 //   cumsum_totals   the total of each part
 //   cumsum_parts    the results of a part, after the totals of the parts before it; of one part there are none
-// A work-group goes through a part in tiles: each of LANES work-items takes KEPT neighbours of a tile.  Padding of the row is
-// written (as zero); rows in the padding of other dimensions are zero.
+// A work-group goes through a part in tiles: each of LANES work-items takes KEPT neighbours of a tile.  Padding of the
+// row is written (as zero); rows in the padding of other dimensions are zero.
 #include "cumsum/joined.clh"
 
 #ifndef LANES

@@ -4,9 +4,10 @@
 //
 // Tensors, dense: GRAD (outer, indices, inner), DST (outer, size, inner); `lists`, from `from` on: the indices in order,
 // with the j of each (common/sorted_list.clh).  What is out of range comes last, and adds to nothing.
-// Equal indices are a run of the list, which is cut into chunks of CHUNK.  A run within a chunk is a slice of DST.  Of one
-// that goes on in other chunks each chunk keeps its part in `parts`, from `parts_from` on: (outer, chunks, 2, inner) of f32, first what goes on
-// from the chunk before, then what begins here.  So the work is shared out whatever the indices are, and sums repeat.
+// Equal indices are a run of the list, which is cut into chunks of CHUNK.  A run within a chunk is a slice of DST.  Of
+// one that goes on in other chunks each chunk keeps its part in `parts`, from `parts_from` on: (outer, chunks, 2, inner)
+// of f32, first what goes on from the chunk before, then what begins here.  So the work is shared out whatever the
+// indices are, and sums repeat.
 // Work-items take PIECE neighbours along k, those of a chunk and of an o side by side:
 //   gather_backward_zeros     DST
 //   gather_backward_runs      a chunk
@@ -30,7 +31,7 @@ typedef struct {
 } look_up;
 
 #define EACH(e) _Pragma("unroll") for (int e = 0; e < PIECE; ++e)
-#define PART(which) ((((size_t)o * of.chunks.by + c) * 2 + (which)) * of.inner.by + k) * PIECE
+#define PART(chunk, which) ((((size_t)o * of.chunks.by + (chunk)) * 2 + (which)) * of.inner.by + k) * PIECE
 
 static inline void store_slice(__global STORAGE_T(DST)* restrict dst, const look_up of, const uint o, const uint number,
                                const uint k, const float* sum) {
@@ -70,7 +71,7 @@ __kernel void gather_backward_runs(__global const STORAGE_T(GRAD)* restrict grad
             if (first + s >= end) break;
             if ((uint)(next[s] >> 32) != number) {
                 if (goes_on)
-                    PIECE_STORE(PART, sum, parts, PART(0))
+                    PIECE_STORE(PART, sum, parts, PART(c, 0))
                 else
                     store_slice(dst, of, o, number, k, sum);
                 EACH(e) sum[e] = 0.0f;
@@ -81,9 +82,9 @@ __kernel void gather_backward_runs(__global const STORAGE_T(GRAD)* restrict grad
         }
     }
     if (goes_on)
-        PIECE_STORE(PART, sum, parts, PART(0))
+        PIECE_STORE(PART, sum, parts, PART(c, 0))
     else if (end < of.indices && (uint)(list[end] >> 32) == number)
-        PIECE_STORE(PART, sum, parts, PART(1))
+        PIECE_STORE(PART, sum, parts, PART(c, 1))
     else
         store_slice(dst, of, o, number, k, sum);
 }
@@ -103,10 +104,9 @@ __kernel void gather_backward_joined(__global const ulong* lists, __global STORA
     if ((uint)(list[end - 1] >> 32) != number) return;
     if (c > 0 && (uint)(list[begin - 1] >> 32) == number) return;  // it began before
     float sum[PIECE], part[PIECE];
-    PIECE_LOAD(PART, sum, parts, PART(1))
-    for (uint c_before = c, at = end; at < of.indices && (uint)(list[at] >> 32) == number; at += CHUNK) {
-        const uint c = ++c_before;
-        PIECE_LOAD(PART, part, parts, PART(0))
+    PIECE_LOAD(PART, sum, parts, PART(c, 1))
+    for (uint next = c + 1; next * CHUNK < of.indices && (uint)(list[next * CHUNK] >> 32) == number; ++next) {
+        PIECE_LOAD(PART, part, parts, PART(next, 0))
         EACH(e) sum[e] += part[e];
     }
     store_slice(dst, of, o, number, k, sum);

@@ -9,7 +9,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from ..errors import write_text
+from ..files import write_text
 from ..machine import facts as machine_facts
 from ..policy_results import Comparison, Event, is_reorder
 from . import sections

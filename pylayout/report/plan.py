@@ -9,7 +9,7 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from ..errors import write_text
+from ..files import write_text
 from ..machine import facts as machine_facts
 from . import _page, sections
 

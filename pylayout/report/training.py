@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import write_text
+from ..files import write_text
 from ..machine import facts as machine_facts
 from . import _page, sections
 from .curves import Curve, chart

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -13,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Error, FileError
-from ..files import place_of_file
+from ..errors import Error
+from ..files import written_whole
 from .case import Case
 from .check import Checked, Outcome, check_case
 from .generate import random_case
@@ -120,17 +119,9 @@ class Session:
         """Writes the state whole or not at all; `running` is what would have ended the process, if it does now."""
         if self.path is None:
             return
-        temporary = None
-        try:
-            place = place_of_file(self.path)
-            temporary = place.with_name(f"{place.name}.{os.getpid()}")
-            temporary.write_text(json.dumps(self.to_json(running)), "utf-8")
-            temporary.replace(place)
-        except OSError as error:
-            raise FileError(f"verify: state {self.path} cannot be written: {error.strerror or error}") from error
-        finally:
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
+        text = json.dumps(self.to_json(running))
+        with written_whole("verify: state", self.path) as partial:
+            partial.write_text(text, "utf-8")
 
     @classmethod
     def resume(cls, settings: Settings, path: Path) -> Session:
