@@ -15,8 +15,8 @@ std::string cache_directory(std::string_view kind);
 std::optional<std::string> read_file(const std::string& path);  // nothing if it cannot be read: errno says why
 
 // Writes a temporary file beside `path` and renames it: a reader sees the old bytes or the new, never a part,
-// whatever happens to the writer.  Links are followed.  Returns false (and leaves `path` as it was) if that fails, or if
-// something else than a file is there: errno says why.
+// whatever happens to the writer.  Links are followed.  Returns false (and leaves `path` as it was) if that fails, or
+// if something else than a file is there: errno says why.
 bool write_file_atomically(const std::string& path, std::string_view bytes);
 
 // Removes the files in a directory, temporary ones too; not what lies in directories below.

@@ -81,8 +81,8 @@ struct ProductAsConv {
   ConvTensors tensors;
 };
 
-// Of matmul: terms in pieces of `piece` elements, of the left factor of `a_piece`.  Nothing where only some dimensions of a
-// stack of matrices are repeated.
+// Of matmul: terms in pieces of `piece` elements, of the left factor of `a_piece`.  Nothing where only some dimensions
+// of a stack of matrices are repeated.
 std::optional<ProductAsConv> matmul_as_conv(const Op& op, int64_t piece, int64_t a_piece) {
   const bool transpose_a = op.attributes[attr::transpose_a], transpose_b = op.attributes[attr::transpose_b];
   const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();

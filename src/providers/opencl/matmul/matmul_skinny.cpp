@@ -63,7 +63,8 @@ void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const
   }
 }
 
-// Convolutions whose kernel is the whole image, which has one position then: channels last, both lie as rows of a product.
+// Convolutions whose kernel is the whole image, so that the result has one position: channels last, both lie as rows of
+// a product.
 bool takes_whole_images(const Op& op, const ConvTensors& t) {
   for (int axis = 0; axis < 3; ++axis)
     if (t.window.begin[axis] != 0 || t.src.dims[size_t(2 + axis)] != t.wei.dims[size_t(2 + axis)] ||

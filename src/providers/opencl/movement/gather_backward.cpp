@@ -47,8 +47,8 @@ class Runs {
   std::unique_ptr<Kernel> prepare(OpenclDevice& device) const;
 
  private:
-  int64_t chunks() const { return (indices_ + chunk_ - 1) / chunk_; }
-  size_t parts_from() const { return (sort_.lists_workspace_bytes() + 63) / 64 * 64; }
+  int64_t chunks() const { return divided_up(indices_, chunk_); }
+  size_t parts_from() const { return size_t(divided_up(int64_t(sort_.lists_workspace_bytes()), 64) * 64); }
 
   Lookup to_;
   int64_t indices_;

@@ -21,12 +21,12 @@ struct RowParts {
   RowParts(const OpenclDevice& device, const Addressing& dst) : rows(dst.places() / dst.padded(7)) {
     const Capabilities& can = device.capabilities();
     while (lanes < 256 && lanes * 2 <= int64_t(can.max_work_group)) lanes *= 2;
-    const int64_t tile = lanes * kKept, tiles = (dst.padded(7) + tile - 1) / tile;
+    const int64_t tile = lanes * kKept, tiles = divided_up(dst.padded(7), tile);
     const int64_t enough = 2 * int64_t(can.compute_units);
     // More than 1,024 parts would be long to join, before each of them.
-    const int64_t wanted = std::min<int64_t>({tiles, (enough + rows - 1) / rows, 1024});
-    length = (tiles + wanted - 1) / wanted * tile;
-    count = (dst.padded(7) + length - 1) / length;
+    const int64_t wanted = std::min<int64_t>({tiles, divided_up(enough, rows), 1024});
+    length = divided_up(tiles, wanted) * tile;
+    count = divided_up(dst.padded(7), length);
   }
   size_t workspace_bytes() const { return size_t(rows * count) * sizeof(cl_long); }
 };
@@ -39,12 +39,13 @@ std::unique_ptr<Kernel> prepare_parts(OpenclDevice& device, const Op& op, const 
   source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst).define("LANES", parts.lanes);
   source.define("INTEGERS", is_floating(dst.dtype) ? 0 : 1).define("JOINED_BY", join_of(op));
   auto kernel = std::make_unique<KernelList>(device);
-  for (const char* entry : {"cumsum_totals", "cumsum_parts"}) {
-    if (parts.count == 1 && entry == std::string("cumsum_totals")) continue;
+  const auto add = [&](const char* entry) {
     Launch& launch = kernel->add(source, entry).input(0, "SRC").output(0, "DST").workspace();
     launch.index(parts.count).index(parts.length);
     launch.global({size_t(parts.rows * parts.count * parts.lanes)}).local({size_t(parts.lanes)});
-  }
+  };
+  if (parts.count > 1) add("cumsum_totals");
+  add("cumsum_parts");
   return kernel;
 }
 
