@@ -141,3 +141,16 @@ def test_cross_entropy_is_the_likelihood_of_log_softmax(rng: np.random.Generator
 def test_errors(call: Any, error: type[Exception], message: str, rng: np.random.Generator) -> None:
     with pytest.raises(error, match=message):
         call(rng.uniform(0.1, 0.9, SHAPE).astype("f4"))
+
+
+def test_classes_that_there_are_not(rng: np.random.Generator) -> None:
+    for shape in [(6, 5), (2, 5, 3)]:
+        x, target = rng.standard_normal(shape).astype("f4"), np.zeros((shape[0], *shape[2:]), np.int64)
+        target.flat[1] = 5
+        grad = np.ones((), "f4")
+        message = r"target is 5 at element 1, expected 0 to 4 or -100 \(ignore_index\)"
+        with pytest.raises(pl.InvalidArgumentError, match=f"cross_entropy: {message}"):
+            ops.cross_entropy(x, target)
+        with pytest.raises(pl.InvalidArgumentError, match=f"cross_entropy_backward: {message}"):
+            ops.cross_entropy_backward(x, target, grad)
+        assert np.isfinite(np.asarray(ops.cross_entropy(x, target, ignore_index=5)))

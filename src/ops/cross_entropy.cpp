@@ -42,7 +42,8 @@ Schema cross_entropy() {
                 "loss[n, p] = -(1 - s) * weight[t] * l[t] - s / c * (sum over i of weight[i] * l[i]) with "
                 "l = log_softmax(x[n, :, p]), t = target[n, p], s = label_smoothing\n\n"
                 "Returns a scalar, or the shape of target with reduction none, in the dtype of x; sums are kept in "
-                "double.  A target that is neither a class nor ignore_index gives NaN.\n\n"
+                "double.  A target that is neither a class nor ignore_index is an error on the host, "
+                "elsewhere the loss is NaN.\n\n"
                 "Source: semantics of torch.nn.functional.cross_entropy.");
   schema.tensor("x", "(n, c, ...), before the softmax; f32, f16 or bf16")
       .of(dtypes::floats)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,12 +111,7 @@ def index(call: Call, x: Operand, indices: Any) -> Operand:
     if len(dims) == 1:
         made: Operand = call.op("index_select", x, first, given[0])
         return made
-    # One index into the dimensions made one.
-    place = None
-    for each, size in zip(given, sizes, strict=True):
-        each = call.cast(each, "s64")
-        each = call.op("where", call.op("lt", each, 0), call.op("add", each, size), each)
-        place = each if place is None else call.op("add", call.op("mul", place, size), each)
+    place = joined_index(call, given, sizes)
     joined = call.op("reshape", x, [*x.shape[:first], math.prod(sizes), *x.shape[dims[-1] + 1 :]])
     made = call.op("index_select", joined, first, place)
     return made
@@ -127,6 +123,30 @@ def indexed(indices: Any) -> list[int]:
     require(len(dims) > 0, "no index")
     require(all(indices[dim].dtype in ("s64", "s32") for dim in dims), "an index that is no integer")
     return dims
+
+
+def joined_index(call: Call, indices: Sequence[Operand], sizes: Sequence[Any]) -> Operand:
+    """Of indices into neighbouring dimensions the one into these dimensions made one.
+
+    Where one of them is out of range, so is the result.
+    """
+    count = len(sizes)
+    given = [call.cast(each, "s64") for each in indices]
+    scalars = [*sizes, math.prod(sizes)]
+    if any(isinstance(size, Size) for size in sizes):  # then they are tensors
+        given += [call.graph.number(size, "s64") for size in scalars]
+        size_of = [f"x{count + n}" for n in range(count + 1)]
+        scalars = []
+    else:
+        size_of = [f"s{n}" for n in range(count + 1)]
+    counted = [f"i{n} = x{n} < 0 ? x{n} + {size_of[n]} : x{n}" for n in range(count)]  # from the start
+    within = " && ".join(f"i{n} >= 0 && i{n} < {size_of[n]}" for n in range(count))
+    place = "i0"
+    for n in range(1, count):
+        place = f"({place}) * {size_of[n]} + i{n}"
+    expressions = "; ".join([*counted, f"y0 = {within} ? {place} : {size_of[count]}"])
+    made: Operand = call.op("pointwise", given, expressions, scalars=scalars, dtype="s64")
+    return made
 
 
 def neighbours(call: Call, x: Operand, dims: list[int]) -> tuple[Operand, list[int]]:

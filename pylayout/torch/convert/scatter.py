@@ -8,7 +8,7 @@ from typing import Any
 
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
-from .index import indexed, neighbours
+from .index import indexed, joined_index, neighbours
 
 _SMALLEST = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}  # what joins without a trace
 
@@ -215,16 +215,10 @@ def index_put(
     if any(0 in indices[dim].shape for dim in dims):  # nothing is put
         return x
     x, order = neighbours(call, x, dims)
-    given = [call.cast(indices[dim], "s64") for dim in dims]
+    given = [indices[dim] for dim in dims]
     dims = [order.index(dim) for dim in dims]
-    # One index into the dimensions made one.
     sizes = [x.shape[dim] for dim in dims]
-    place = given[0]
-    for number, size in enumerate(sizes[1:], 1):
-        if number == 1:
-            place = _counted(call, place, sizes[0])
-        each = _counted(call, given[number], size)
-        place = call.op("add", call.op("mul", place, size), each)
+    place = joined_index(call, given, sizes) if len(dims) > 1 else given[0]
     before, behind, count = x.shape[: dims[0]], x.shape[dims[-1] + 1 :], math.prod(place.shape)
     joined = [*before, math.prod(sizes), *behind]
     wanted = [*before, *place.shape, *behind]
@@ -238,8 +232,3 @@ def index_put(
     moved: Operand = call.op("permute", made, [order.index(dim) for dim in range(x.ndim)])
     return moved
 
-
-def _counted(call: Call, index: Operand, size: int) -> Operand:
-    """Negative indices counted from the start."""
-    made: Operand = call.op("where", call.op("lt", index, 0), call.op("add", index, size), index)
-    return made
