@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/pointwise/vector_math.h"
 
 namespace pl::host {
@@ -14,11 +15,32 @@ using pointwise::Code;
 using pointwise::Function;
 using pointwise::Node;
 
-PL_VECTORISED void where_run(const float* c, const float* a, const float* b, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = c[i] != 0.0f ? a[i] : b[i];
+// y[i] = c[i] ? a[i * a_step] : b[i * b_step] with steps of 0 or 1.  All are read, so that the choice is a blend.
+template <class T>
+PL_VECTORISED void where_run(const T* c, const T* a, int64_t a_step, const T* b, int64_t b_step, T* y, int64_t n) {
+  const auto choose = [](T condition, T first, T second) { return condition != T(0) ? first : second; };
+  const T one = *a, other = *b;
+  if (a_step && b_step) {
+    PL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) y[i] = choose(c[i], a[i], b[i]);
+  } else if (a_step) {
+    PL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) y[i] = choose(c[i], a[i], other);
+  } else if (b_step) {
+    PL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) y[i] = choose(c[i], one, b[i]);
+  } else {
+    PL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) y[i] = choose(c[i], one, other);
+  }
 }
-PL_VECTORISED void where_run(const int64_t* c, const int64_t* a, const int64_t* b, int64_t* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = c[i] != 0 ? a[i] : b[i];
+
+// Between limits that are one value each.
+template <class T>
+PL_VECTORISED void clip_run(const T* x, T low, T high, T* y, int64_t n) {
+  if (low != low || high != high) return void(std::fill_n(y, n, low + high));
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) y[i] = math::clip(x[i], low, high);
 }
 PL_VECTORISED void expm1_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = math::expm1(x[i]);
@@ -180,8 +202,23 @@ Evaluator<T>::Evaluator(const Code& code, const std::vector<double>& scalars, in
     const int arity = pointwise::arity_of(node.function);
     if (arity == 1) instruction.unary = unary_of<T>(node.function);
     if (arity == 2) instruction.binary = binary_of<T>(node.function);
-    instructions_.push_back(instruction);
+    bool of_constants = true;
+    for (int k = 0; k < arity; ++k) of_constants &= is_constant(node.arguments[k]);
+    if (!of_constants) {
+      instructions_.push_back(instruction);
+      continue;
+    }
+    // Its value is known now.
+    std::vector<T> scratch(size_t(kChunk) * size_t(buffers_ + 1));
+    run(instruction, nullptr, nullptr, 1, scratch.data(), &constants_[i]);
+    free.push_back(slots_[i]);
+    slots_[i] = -1;
   }
+}
+
+template <class T>
+bool Evaluator<T>::is_constant(int node) const {
+  return slots_[size_t(node)] < 0 && inputs_[size_t(node)] < 0;
 }
 
 template <class T>
@@ -234,37 +271,34 @@ bool Evaluator<T>::last_reads_once() const {
 
 template <class T>
 void Evaluator<T>::run(const T* const* inputs, const int64_t* steps, int64_t n, T* scratch, T* last) const {
-  T* spare = scratch + int64_t(buffers_) * kChunk;
   for (const Instruction<T>& instruction : instructions_) {
-    const T* values[3] = {};
-    int64_t value_steps[3] = {};
-    for (int k = 0; k < 3 && instruction.arguments[k] >= 0; ++k)
-      values[k] = value(instruction.arguments[k], inputs, steps, scratch, value_steps[k]);
     const bool ends = last && &instruction == &instructions_.back();
     T* target = ends ? last : scratch + int64_t(slots_[size_t(instruction.value)]) * kChunk;
-    if (instruction.loop) {
-      run_loop(*instruction.loop, values[0], value_steps[0], target, n, spare);
-      continue;
-    }
-    if (instruction.binary) {
-      instruction.binary(values[0], value_steps[0], values[1], value_steps[1], target, n);
-      continue;
-    }
-    const int arity = pointwise::arity_of(instruction.function);
-    for (int k = 0; k < arity; ++k)
-      if (value_steps[k] == 0) {
-        std::fill(spare + k * kChunk, spare + k * kChunk + n, *values[k]);
-        values[k] = spare + k * kChunk;
-      }
-    if (instruction.unary) {
-      instruction.unary(values[0], target, n, 0, 0);
-    } else if (instruction.function == Function::where) {
-      where_run(values[0], values[1], values[2], target, n);
-    } else {  // clip
-      binary_of<T>(Function::maximum)(values[0], 1, values[1], 1, target, n);
-      binary_of<T>(Function::minimum)(target, 1, values[2], 1, target, n);
-    }
+    run(instruction, inputs, steps, n, scratch, target);
   }
+}
+
+template <class T>
+void Evaluator<T>::run(const Instruction<T>& instruction, const T* const* inputs, const int64_t* steps, int64_t n,
+                       T* scratch, T* target) const {
+  T* spare = scratch + int64_t(buffers_) * kChunk;
+  const T* values[3] = {};
+  int64_t value_steps[3] = {};
+  for (int k = 0; k < 3 && instruction.arguments[k] >= 0; ++k)
+    values[k] = value(instruction.arguments[k], inputs, steps, scratch, value_steps[k]);
+  if (instruction.loop) return run_loop(*instruction.loop, values[0], value_steps[0], target, n, spare);
+  if (instruction.binary) return instruction.binary(values[0], value_steps[0], values[1], value_steps[1], target, n);
+  if (value_steps[0] == 0) {
+    std::fill(spare, spare + n, *values[0]);
+    values[0] = spare;
+  }
+  if (instruction.unary) return instruction.unary(values[0], target, n, 0, 0);
+  if (instruction.function == Function::where)
+    return where_run(values[0], values[1], value_steps[1], values[2], value_steps[2], target, n);
+  if (value_steps[1] == 0 && value_steps[2] == 0) return clip_run(values[0], *values[1], *values[2], target, n);
+  // `spare`, as the target may be a limit's.
+  binary_of<T>(Function::maximum)(values[0], 1, values[1], value_steps[1], spare, n);
+  binary_of<T>(Function::minimum)(spare, 1, values[2], value_steps[2], target, n);
 }
 
 template class Evaluator<float>;

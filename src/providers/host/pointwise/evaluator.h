@@ -35,7 +35,7 @@ class Evaluator {
   Evaluator(const pointwise::Code& code, const std::vector<double>& scalars, int64_t count);
 
   int buffers() const { return buffers_; }
-  int64_t scratch() const { return (buffers_ + 3) * kChunk; }  // values that run() needs
+  int64_t scratch() const { return (buffers_ + 1) * kChunk; }  // values that run() needs
 
   // `inputs[k]` holds n values, or with step 0 one.  `scratch` holds scratch() values.  `last`: where the values of the
   // last output to be computed go (last_result()), in place of scratch; result() does not give them then.
@@ -50,6 +50,9 @@ class Evaluator {
   }
 
  private:
+  bool is_constant(int node) const;
+  void run(const Instruction<T>& instruction, const T* const* inputs, const int64_t* steps, int64_t n, T* scratch,
+           T* target) const;
   // `spare`: a block for an argument of one value.
   void run_loop(const JoinedLoop& loop, const T* x, int64_t step, T* y, int64_t n, T* spare) const;
   const T* value(int node, const T* const* inputs, const int64_t* steps, const T* scratch, int64_t& step) const;

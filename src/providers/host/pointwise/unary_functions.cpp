@@ -30,7 +30,7 @@ struct NamedUnary {
   };
 
 PL_FUNCTION(Relu, math::maximum(x, 0.0f))
-PL_FUNCTION(Relu6, math::minimum(math::maximum(x, 0.0f), 6.0f))
+PL_FUNCTION(Relu6, math::clip(x, 0.0f, 6.0f))
 PL_FUNCTION(LeakyRelu, x > 0.0f ? x : a * x)
 PL_FUNCTION(Elu, x > 0.0f ? x : a * math::expm1(x))
 PL_FUNCTION(Selu, 1.0507009873554805f * (x > 0.0f ? x : 1.6732632423543772f * math::expm1(x)))
@@ -39,11 +39,11 @@ PL_FUNCTION(GeluErfSlope, math::gelu_erf_slope(x))
 // 0.5 (1 + tanh(u)) = sigmoid(2 u), without the cancellation at negative x.
 PL_FUNCTION(GeluTanh, x* math::sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x)))
 PL_FUNCTION(Silu, x / (1.0f + math::exp(-x)))
-PL_FUNCTION(HardSigmoid, math::minimum(math::maximum(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f))
-PL_FUNCTION(HardSwish, (x * kSixth) * (math::minimum(math::maximum(x + 3.0f, 0.0f), 6.0f) * kSixthRest))
+PL_FUNCTION(HardSigmoid, math::clip(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f))
+PL_FUNCTION(HardSwish, (x * kSixth) * (math::clip(x + 3.0f, 0.0f, 6.0f) * kSixthRest))
 PL_FUNCTION(Sigmoid, math::sigmoid(x))
 PL_FUNCTION(Tanh, math::tanh(x))
-PL_FUNCTION(Clip, math::minimum(math::maximum(x, a), b))
+PL_FUNCTION(Clip, math::clip(x, a, b))
 PL_FUNCTION(Softplus, math::softplus(x, a, b))
 PL_FUNCTION(Mish, math::mish(x))
 PL_FUNCTION(Softsign, x / (1.0f + math::abs(x)))
@@ -77,6 +77,11 @@ PL_FUNCTION(IsNan, x != x ? 1.0f : 0.0f)
 PL_FUNCTION(IsInf, math::abs(x) == math::kInfinity ? 1.0f : 0.0f)
 PL_FUNCTION(LogicalNot, x == 0.0f ? 1.0f : 0.0f)
 #undef PL_FUNCTION
+
+void run_clip(const float* x, float* y, int64_t n, double low, double high) {
+  if (low != low || high != high) return void(std::fill_n(y, n, math::kNaN));
+  run_float<Clip>(x, y, n, low, high);
+}
 
 // Elements beyond the range of the fast reduction (and infinities) go to the C library.
 template <class F, float (*Exact)(float)>
@@ -121,7 +126,7 @@ constexpr NamedUnary kFunctions[] = {
     {"hardsigmoid", run_float<HardSigmoid>},
     {"sigmoid", run_float<Sigmoid>},
     {"tanh", run_float<Tanh>},
-    {"clip", run_float<Clip>},
+    {"clip", run_clip},
     {"softplus", run_float<Softplus>},
     {"mish", run_float<Mish>},
     {"softsign", run_float<Softsign>},

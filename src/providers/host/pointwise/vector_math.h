@@ -35,8 +35,14 @@ PL_INLINE float copy_sign(float magnitude, float sign) {
 }
 
 // NaN where one is NaN, as torch.
-PL_INLINE float maximum(float a, float b) { return a != a ? a : (a < b || b != b ? b : a); }
-PL_INLINE float minimum(float a, float b) { return a != a ? a : (a > b || b != b ? b : a); }
+PL_INLINE float maximum(float a, float b) { return a != a ? a : (a >= b ? a : b); }
+PL_INLINE float minimum(float a, float b) { return a != a ? a : (a <= b ? a : b); }
+// minimum(maximum(x, low), high) for limits that are numbers.
+template <class T>
+PL_INLINE T clip(T x, T low, T high) {
+  const T above = low > x ? low : x;
+  return high < above ? high : above;
+}
 
 // Adding and subtracting this rounds a float of magnitude below 2^22 to the nearest integer, which then lies in
 // the low bits of the sum.
