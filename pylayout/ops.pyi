@@ -5290,6 +5290,28 @@ def scatter_nd(
     out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
+def searchsorted(
+    sequence: Value,
+    values: Input | Value,
+    right: bool = False,
+) -> Value: ...
+@overload
+def searchsorted(
+    sequence: Input | Value,
+    values: Value,
+    right: bool = False,
+) -> Value: ...
+@overload
+def searchsorted(
+    sequence: Input,
+    values: Input,
+    right: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def selective_scan(
     u: Value,
     delta: Input | Value,

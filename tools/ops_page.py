@@ -63,6 +63,7 @@ FAMILIES = [
             "arg_reduce",
             "cumsum",
             "topk",
+            "searchsorted",
             "non_max_suppression",
             "composed:all",
             "composed:any",

@@ -10,6 +10,7 @@ from ..torch import attention as _attention  # noqa: F401  # defines pylayout::a
 from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_backward
 from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
 from ..torch import norms as _norms  # noqa: F401  # defines pylayout::layer_norm
+from ..torch.borders import pad_circular
 from ..torch.dropout import native_dropout
 from ..torch.fast_paths import encoder_layer, multi_head_attention
 from ..torch.registry import converters
@@ -65,7 +66,7 @@ def register_kernels(shim: Shim) -> None:
     )
     _implement("PrivateUse1", COUNTED)
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
-        _implement(key, {**LAYERS, "_pad_circular": _pad_circular})
+        _implement(key, {**LAYERS, "_pad_circular": pad_circular})
 
 
 def _implement(key: str, functions: dict[str, Any]) -> None:
@@ -127,25 +128,6 @@ def _eye(n: int, m: int, *, out: torch.Tensor) -> torch.Tensor:
 def _linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> torch.Tensor:
     made = torch.linspace(start, end, steps, dtype=out.dtype)
     return out.resize_(made.shape).copy_(made)
-
-
-def _pad_circular(x: torch.Tensor, padding: Any) -> torch.Tensor:
-    """A look-up for each dimension, in the place of PyTorch's copies of all sides and corners."""
-    spatial = x.dim() - 2
-    if len(padding) != 2 * spatial:
-        raise RuntimeError(f"Invalid padding size, expected {2 * spatial} but got {len(padding)}")
-    for at in range(spatial):
-        dim, before, behind = x.dim() - 1 - at, padding[2 * at], padding[2 * at + 1]
-        size = x.shape[dim]
-        if before > size or behind > size:
-            raise RuntimeError("Padding value causes wrapping around more than once.")
-        if size + before + behind < 0:
-            raise RuntimeError("Negative padding value is resulting in an empty dimension")
-        if before or behind:  # what is cut off is not repeated
-            first, kept = max(-before, 0), size + min(before, 0) + min(behind, 0)
-            places = torch.arange(-max(before, 0), kept + max(behind, 0), device=x.device)
-            x = x.index_select(dim, places % kept + first if kept else places)
-    return x
 
 
 def _kaiser_window(*given: Any, device: Any = None, **options: Any) -> torch.Tensor:

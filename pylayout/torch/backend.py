@@ -13,7 +13,7 @@ from torch._guards import TracingContext
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.fx import GraphModule
 
-from . import attention, drawing, dropout, losses, resizes
+from . import attention, borders, drawing, dropout, losses, resizes
 from .compiled import Compiled
 from .compositions import COMPOSED
 from .gradients import KEPT, replace_gradients
@@ -41,7 +41,7 @@ def _traced_for(of_pytorch: Callable[..., Any], own: Callable[..., Any]) -> Call
 
 
 # Functions that dynamo leaves whole, and what is traced in their places.
-TRACED = {of: _traced_for(of, own) for of, own in {**losses.TRACED, **resizes.TRACED}.items()}
+TRACED = {of: _traced_for(of, own) for of, own in {**losses.TRACED, **resizes.TRACED, **borders.TRACED}.items()}
 ATTENTION = {of: _traced_for(of, own) for of, own in attention.TRACED.items()}
 
 

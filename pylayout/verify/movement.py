@@ -69,6 +69,23 @@ class Embedding(Moved):
         return [given[1][given[0]]]
 
 
+@register("searchsorted")
+class SearchSorted(Full):
+    """By halves too, as sequences of random numbers are in no order."""
+
+    def compute(self) -> Any:
+        sequence, values = self.double(0), self.double(1)
+        assert sequence is not None and values is not None
+        begin, end = np.zeros(values.shape, np.int64), np.full(values.shape, sequence.shape[-1])
+        while (begin < end).any():
+            middle = np.minimum((begin + end) // 2, sequence.shape[-1] - 1)
+            found = np.take_along_axis(sequence, middle, -1) if sequence.ndim > 1 else sequence[middle]
+            before = ~(found > values if self.attribute("right", False) else found >= values)
+            searched = begin < end
+            begin, end = np.where(searched & before, middle + 1, begin), np.where(searched & ~before, middle, end)
+        return begin, 0.0, "s64"
+
+
 @register("embedding_bag", "embedding_bag_rows")
 class EmbeddingBag(Full):
     def compute(self) -> Any:

@@ -102,6 +102,7 @@ inline constexpr Key<double> rate{"rate"};
 inline constexpr Key<std::string> reduce{"reduce"};
 inline constexpr Key<std::string> reduction{"reduction"};
 inline constexpr Key<std::string> reductions{"reductions"};
+inline constexpr Key<bool> right{"right"};
 inline constexpr Key<std::string> rounding_mode{"rounding_mode"};
 inline constexpr Key<int64_t> sampling_ratio{"sampling_ratio"};
 inline constexpr Key<Floats> scalars{"scalars"};

@@ -22,8 +22,11 @@ struct Case {
 
 Values reference(const Op& op, const Values& x, const Values& weight, const Values& bias, const Values& residual) {
   const Dims xs = op.in(0).shape, ws = op.in(1).shape, ys = op.out().shape;
-  const bool flat = xs.size() == 3;
-  const Window columns = window_of(op, flat ? 0 : 1), rows = flat ? Window{1, 1} : window_of(op, 0);
+  const int spatial = xs.size() - 2;
+  const auto window = [&](int from_last) {
+    return from_last < spatial ? window_of(op, spatial - 1 - from_last) : Window{1, 1};
+  };
+  const Window columns = window(0), rows = window(1), planes = window(2);
   const int64_t groups = op.attributes[attr::groups], group_oc = ws[0] / groups, ic = ws[1];
   const PostOp function = sum_then_function(op)->function ? *sum_then_function(op)->function : PostOp();
   const std::string& activation = function.name;
@@ -31,30 +34,33 @@ Values reference(const Op& op, const Values& x, const Values& weight, const Valu
   Values result;
   for (int64_t n = 0; n < ys[0]; ++n)
     for (int64_t o = 0; o < ys[1]; ++o)
-      for (int64_t oh = 0; oh < rows.out; ++oh)
-        for (int64_t ow = 0; ow < columns.out; ++ow) {
-          double sum = bias.empty() ? 0 : bias[size_t(o)];
-          for (int64_t i = 0; i < ic; ++i)
+      for (int64_t place = 0; place < planes.out * rows.out * columns.out; ++place) {
+        const int64_t od = place / (rows.out * columns.out), oh = place / columns.out % rows.out;
+        const int64_t ow = place % columns.out;
+        double sum = bias.empty() ? 0 : bias[size_t(o)];
+        for (int64_t i = 0; i < ic; ++i)
+          for (int64_t kd = 0; kd < planes.kernel; ++kd)
             for (int64_t kh = 0; kh < rows.kernel; ++kh)
               for (int64_t kw = 0; kw < columns.kernel; ++kw) {
+                const int64_t d = od * planes.stride - planes.begin + kd * planes.dilation;
                 const int64_t h = oh * rows.stride - rows.begin + kh * rows.dilation;
                 const int64_t w = ow * columns.stride - columns.begin + kw * columns.dilation;
-                if (h < 0 || w < 0 || h >= rows.in || w >= columns.in) continue;
+                if (d < 0 || h < 0 || w < 0 || d >= planes.in || h >= rows.in || w >= columns.in) continue;
                 const int64_t c = o / group_oc * ic + i;
-                sum += x[size_t(((n * xs[1] + c) * rows.in + h) * columns.in + w)] *
-                       weight[size_t(((o * ic + i) * rows.kernel + kh) * columns.kernel + kw)];
+                sum += x[size_t((((n * xs[1] + c) * planes.in + d) * rows.in + h) * columns.in + w)] *
+                       weight[size_t((((o * ic + i) * planes.kernel + kd) * rows.kernel + kh) * columns.kernel + kw)];
               }
-          if (!residual.empty()) sum += residual[result.size()];
-          if (activation == "relu") sum = std::max(sum, 0.0);
-          if (activation == "relu6") sum = std::min(std::max(sum, 0.0), 6.0);
-          if (activation == "clip") sum = std::min(std::max(sum, alpha), beta);
-          if (activation == "leaky_relu") sum = sum > 0 ? sum : alpha * sum;
-          if (activation == "hardswish") sum = sum * std::min(std::max(sum / 6 + 0.5, 0.0), 1.0);
-          if (activation == "silu") sum = sum / (1 + std::exp(-sum));
-          if (activation == "sigmoid") sum = 1 / (1 + std::exp(-sum));
-          if (activation == "tanh") sum = std::tanh(sum);
-          result.push_back(sum);
-        }
+        if (!residual.empty()) sum += residual[result.size()];
+        if (activation == "relu") sum = std::max(sum, 0.0);
+        if (activation == "relu6") sum = std::min(std::max(sum, 0.0), 6.0);
+        if (activation == "clip") sum = std::min(std::max(sum, alpha), beta);
+        if (activation == "leaky_relu") sum = sum > 0 ? sum : alpha * sum;
+        if (activation == "hardswish") sum = sum * std::min(std::max(sum / 6 + 0.5, 0.0), 1.0);
+        if (activation == "silu") sum = sum / (1 + std::exp(-sum));
+        if (activation == "sigmoid") sum = 1 / (1 + std::exp(-sum));
+        if (activation == "tanh") sum = std::tanh(sum);
+        result.push_back(sum);
+      }
   return result;
 }
 
@@ -63,7 +69,7 @@ int run(const Case& c) {
   static const auto cpu = make_cpu_device();
   static host::HostProvider provider;
   static unsigned seed = 1;
-  const std::string name = c.x.size() == 3 ? "conv1d" : "conv2d";
+  const std::string name = concat("conv", c.x.size() - 2, "d");
   const Argument x = random_argument(DType::f32, c.x, ++seed), weight = random_argument(DType::f32, c.weight, ++seed);
   const Argument bias = c.bias ? random_argument(DType::f32, {c.weight[0]}, ++seed, -c.reach, c.reach) : absent();
   const Attributes attributes = Attributes::parse(c.attributes);
@@ -145,6 +151,12 @@ TEST("depthwise") {
     expect_some({{1, 16, 4, 4}, {16, 1, 3, 3}, "groups=16 padding=5"});
     expect_some({{1, 12, 4, 4}, {12, 1, 1, 1}, "groups=12 stride=2 padding=1"});
     expect_some({{2, 18, 19}, {18, 1, 5}, "groups=18 padding=2 stride=2"});
+    for (int64_t c : {16, 19, 40})
+      for (const char* geometry : {"padding=1", "stride=[1,2,2] padding=1", "padding=2 dilation=[2,1,1] stride=[1,1,2]",
+                                   "stride=[2,1,2] padding=[1,0,2,3,1,0]", ""})
+        expect_some({{2, c, 5, 7, 18}, {c, 1, 3, 3, 3}, concat("groups=", c, " ", geometry), true, true});
+    expect_some({{2, 24, 7, 3, 4}, {24, 1, 5, 1, 1}, "groups=24 padding=[2,0,0]"});
+    expect_some({{1, 35, 1, 6, 1}, {35, 1, 3, 3, 3}, "groups=35 padding=1 activation=relu", true, true});
     expect_some({{2, 32, 41}, {32, 1, 3}, "groups=32 padding=1", true, true});
     expect_some({{5, 35, 21, 23}, {35, 1, 3, 3}, "groups=35 padding=1 activation=relu", true, true});
   }
@@ -162,6 +174,7 @@ TEST("grouped") {
     expect_some({{1, 40, 9, 9}, {40, 8, 3, 3}, "groups=5 padding=1 activation=sigmoid", true, true});
     expect_some({{1, 16, 9, 9}, {16, 8, 5, 3}, "groups=2 padding=1 dilation=[2,1]", true, true});
     expect_some({{2, 24, 31}, {24, 4, 3}, "groups=6 padding=1 stride=2"});
+    expect_some({{2, 24, 4, 5, 17}, {24, 4, 3, 3, 3}, "groups=6 padding=1 stride=[1,2,2]", true, true});
   }
 }
 

@@ -79,6 +79,8 @@ add(
 add("conv1d", normal((2, 5, 17), (7, 5, 3), (7,), (2, 7, 15), (2, 7, 15)), conv(1), post_ops=_BOTH)
 add("conv3d", normal((1, 5, 6, 7, 8), (9, 5, 2, 3, 3), (9,)), conv(3), padding=1, stride=(1, 2, 1))
 add("conv3d", normal((1, 16, 4, 5, 6), (16, 1, 3, 3, 3)), conv(3), groups=16, padding=(1, 1, 1))
+add("conv3d", normal((2, 37, 4, 9, 20), (37, 1, 3, 3, 3), (37,)), conv(3), groups=37, padding=1, stride=(1, 2, 2))
+add("conv3d", normal((1, 24, 13, 28, 28), (24, 1, 5, 1, 1)), conv(3), groups=24, padding=(2, 0, 0))
 add("conv3d", normal((2, 20, 4, 3, 5), (33, 20, 3, 1, 2)), conv(3), padding=(2, 0, 1), stride=(2, 1, 1))
 # Strides, dilations and paddings that differ along each dimension, at both ends; groups and channels that are odd.
 add(

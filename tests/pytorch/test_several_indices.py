@@ -38,5 +38,5 @@ def test_an_index_that_only_its_own_dimension_has_not(name, row, column, dynamic
     if name == "last":
         x = x[..., :4, :]
     compiled = torch.compile(FUNCTIONS[name], backend="pylayout", dynamic=dynamic)
-    with pytest.raises(pl.InvalidArgumentError, match="index is .* at element 1"):
+    with pytest.raises(pl.InvalidArgumentError, match=r"index is .* at element 1"):
         compiled(x, i, j)

@@ -458,6 +458,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "histc.default": [
         (i(7, 90).float(), 7, 0, 6),
         (r(3, 50), 9, -1.5, 0.7),
+        (r(3, 50), 11),
+        (torch.full((9,), 2.0), 4),
         (torch.tensor([-1.0, 1.0, 0.5, float("inf"), float("nan"), 2.0]), 4, -1, 1),
     ],
     "_weight_norm_interface_backward.default": [

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...sizes import Size
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
@@ -62,7 +60,7 @@ def gather(call: Call, x: Operand, dim: int, index: Operand, sparse_grad: bool =
     return made  # type: ignore[no-any-return]
 
 
-@converter("searchsorted.Tensor", "searchsorted.Scalar", note="in more than 4096 elements")
+@converter("searchsorted.Tensor", "searchsorted.Scalar")
 def searchsorted(
     call: Call, sequence: Operand, values: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Operand | None = None,
@@ -72,32 +70,16 @@ def searchsorted(
     return _places(call, sequence, values, right or side == "right")
 
 
-@converter("bucketize.Tensor", "bucketize.Scalar", note="by more than 4096 boundaries")
+@converter("bucketize.Tensor", "bucketize.Scalar")
 def bucketize(call: Call, values: Any, boundaries: Operand, *, out_int32: bool = False, right: bool = False) -> Operand:
     return _places(call, boundaries, values, right)
 
 
 def _places(call: Call, sequence: Operand, values: Any, right: bool) -> Operand:
-    """The first element of sorted rows that is not before each value; NaN comes last and is before none."""
-    count = sequence.shape[-1]
-    require(0 < count <= 4096, f"{count} sorted elements")
     if isinstance(values, float) and sequence.dtype not in FLOATS:
         sequence = call.cast(sequence, "f32")
-    values = call.tensor(values, sequence.dtype.name)
-    beside = call.reshape(values, [*values.shape, 1])
-    if sequence.ndim > 1:  # each row its own
-        sequence = call.reshape(sequence, [*sequence.shape[:-1], 1, count])
-    kind = "f32" if sequence.dtype in FLOATS else "s64"
-    if isinstance(count, Size):
-        places = call.graph.arange(0, count, dtype=kind)
-    else:
-        places = call.graph.constant(np.arange(count, dtype=np.float32 if kind == "f32" else np.int64))
-    behind = call.graph.number(count, kind)
-    made = call.op(
-        "pointwise", [sequence, beside, places, behind], f"y0 = x0 {'>' if right else '>='} x1 ? x2 : x3",
-        reductions="reduce_y0 min= y0", dim=[max(sequence.ndim, beside.ndim) - 1], dtype=call.dtype(),
-    )  # fmt: skip
-    return call.reshape(made, call.shape())
+    places = call.op("searchsorted", sequence, call.tensor(values, sequence.dtype.name), right=right)
+    return call.cast(places, call.dtype())  # type: ignore[no-any-return]
 
 
 @converter("index.Tensor", note="by bool")

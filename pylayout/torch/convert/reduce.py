@@ -312,15 +312,23 @@ def _nanmedian(call: Call, x: Operand, dim: int) -> list[Operand]:
     return [call.op("gather", each, dim, place) for each in ordered]
 
 
-@converter("histc.default", note="between the least and the largest element; more than 4096 bins")
+@converter("histc.default")
 def histc(call: Call, x: Operand, bins: int = 100, min: Any = 0, max: Any = 0) -> Operand:
-    least, largest = float(min), float(max)
-    require(least < largest and 0 < bins <= 4096, f"{bins} bins between {least} and {largest}")
+    """Elements counted by their bins; those that are in none have one more, which is left out."""
     require(x.dtype == "f32" and x.size > 0, f"dtype {x.dtype}, or no elements")
-    places = call.graph.constant(np.arange(bins, dtype=np.float32).reshape(bins, 1))
-    made: Operand = call.op(
-        "pointwise", [call.reshape(x, [1, x.size]), places],
-        "bin = min(floor((x0 - s0) * s2 / (s1 - s0)), s2 - 1); y0 = x0 >= s0 && x0 <= s1 && bin == x1 ? 1 : 0",
-        scalars=[least, largest, float(bins)], reductions="reduce_y0 += y0", dim=[1], dtype="f32",
+    flat = call.reshape(x, [x.size])
+    least, largest = float(min), float(max)
+    ends: list[Any] = [call.tensor(each, "f32") for each in (least, largest)]
+    if least == largest:  # the least and the largest element, or one more each way
+        ends = [call.op(which, flat, dim=[0]) for which in ("amin", "amax")]
+        beside = [f"x0 == x1 ? x{n} {sign} 1 : x{n}" for n, sign in enumerate("-+")]
+        ends = [call.op("pointwise", ends, f"y0 = {text}", dtype="f32") for text in beside]
+    place = call.op(
+        "pointwise", [flat, *ends],
+        "place = min(floor((x0 - x1) * s0 / (x2 - x1)), s0 - 1); y0 = x0 >= x1 && x0 <= x2 ? place : s0",
+        scalars=[float(bins)], dtype="f32",
     )  # fmt: skip
+    one, none = (call.op("expand", call.tensor(n, "f32"), [size]) for n, size in ((1.0, x.size), (0.0, bins + 1)))
+    counted = call.op("scatter", none, 0, call.cast(place, "s64"), one, "sum")
+    made: Operand = call.op("slice", counted, [0], [bins], [0])
     return made

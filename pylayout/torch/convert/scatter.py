@@ -231,4 +231,3 @@ def index_put(
         return made
     moved: Operand = call.op("permute", made, [order.index(dim) for dim in range(x.ndim)])
     return moved
-

@@ -120,9 +120,12 @@ def _pairs(call: Call, a: Operand, b: Operand) -> list[Operand]:
 def cdist(call: Call, a: Operand, b: Operand, p: float, compute_mode: Any = None) -> Operand:
     require(a.dtype in FLOATS and a.size > 0 and b.size > 0, f"dtype {a.dtype}, or no elements")
     element, reduction, scalars = _norm_of(float(p))
-    pairs = _pairs(call, a, b)
+    rank = max(a.ndim, b.ndim) + 1
+    order = [*range(b.ndim - 2), b.ndim - 1, b.ndim - 2]
+    # The rows of b lie side by side, and so do the results.
+    pairs = [call.op("unsqueeze", a, a.ndim), call.op("unsqueeze", call.op("permute", b, order), b.ndim - 2)]
     made: Operand = call.op(
-        "pointwise", pairs, f"y0 = {element}", reductions=reduction, dim=[max(each.ndim for each in pairs) - 1],
+        "pointwise", pairs, f"y0 = {element}", reductions=reduction, dim=[rank - 2],
         scalars=scalars, dtype=a.dtype.name,
     )  # fmt: skip
     return made

@@ -17,17 +17,18 @@ void list_direct(const Op& op, CandidateList& out);     // larger kernels, group
 // Of the kind `conv_backward_weights`: groups of one channel.
 void list_depthwise_backward_weights(const Op& op, CandidateList& out);
 
-// The floats of a tensor between neighbouring images, rows, pixels and vectors of channels.
+// The floats of a tensor between neighbouring images, planes, rows, pixels and vectors of channels.
 struct Strides {
-  int64_t image = 0, row = 0, pixel = 0, vector = 0;
+  int64_t image = 0, plane = 0, row = 0, pixel = 0, vector = 0;
   static Strides of(const TensorDesc& desc, int width);  // channels last or blocked by `width`
 };
 
-// f32, one or two spatial dimensions, no tensor without elements, post-ops that the kernels have.
-bool suits_conv_kernels(const Op& op);
+// f32, one spatial dimension or more, up to `most`, no tensor without elements, post-ops that the kernels have.
+bool suits_conv_kernels(const Op& op, int most = 2);
 // Of an op whose post-ops they have not (Ending::of).
 void refuse_ending(const Op& op, CandidateList& out);
-// Height and width; the height of a 1-D convolution is 1.
+// Depth, height and width; the depth of what has none is 1, and so is the height of a 1-D convolution.
+Window planes_of(const Op& op);
 Window rows_of(const Op& op);
 Window columns_of(const Op& op);
 

@@ -63,9 +63,9 @@ struct Result {
   const float* later = nullptr;     // what a further step adds, addressed like y, and not y itself
   const float* bias = nullptr;      // null: none
   int64_t channels = 0;
-  int64_t image = 0, row = 0, pixel = 0, vector = 0;  // strides of y
-  bool has_bias = false;                              // among the arguments of the op
-  bool padded = false;                                // the last vector is stored whole, filled up with zeros
+  int64_t image = 0, plane = 0, row = 0, pixel = 0, vector = 0;  // strides of y
+  bool has_bias = false;                                         // among the arguments of the op
+  bool padded = false;  // the last vector is stored whole, filled up with zeros
   Ending ending;
 };
 
@@ -104,18 +104,23 @@ struct Direct {
   Result result;                   // y and residual begin at the tile's first pixel
 };
 
+// What a filter slides along beside the columns: rows, and planes of rows.
+struct SlidAxis {
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, begin = 0;
+};
+
 // One filter for each channel, or one for each channel of a narrow group.  For output row oh the input rows are oh *
-// stride_h - begin_h + k * dilation_h, and so for columns; x counts as zero outside its bounds.
+// stride - begin + k * dilation, and so for planes and columns; x counts as zero outside its bounds.
 struct Depthwise {
   const float* x = nullptr;
-  // Vector v, channel i of the group, tap (kh, kw) at (((v * group + i) * kernel_h + kh) * kernel_w + kw) * width.
+  // Vector v, channel i of the group, tap (kd, kh, kw) at
+  // ((((v * group + i) * planes.kernel + kd) * rows.kernel + kh) * kernel_w + kw) * width.
   const float* weights = nullptr;
   int64_t group = 1;  // channels; more than one, a power of two that divides the width, only with kernel_w = 3,
                       // stride_w of 1 or 2, dilation_w = 1
-  int64_t in_h = 0, in_w = 0, out_h = 0, out_w = 0;
-  int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, dilation_h = 0, dilation_w = 0;
-  int64_t begin_h = 0, begin_w = 0;
-  int64_t x_image = 0, x_row = 0, x_pixel = 0, x_vector = 0;
+  SlidAxis planes, rows;
+  int64_t in_w = 0, out_w = 0, kernel_w = 0, stride_w = 0, dilation_w = 0, begin_w = 0;
+  int64_t x_image = 0, x_plane = 0, x_row = 0, x_pixel = 0, x_vector = 0;
   Result result;
 };
 
@@ -135,7 +140,7 @@ struct ConvKernels {
   void (*direct)(const Direct& job, int64_t first_vector, int64_t last_vector, int tile);
   // Channels [first, last) of y in vectors of columns.  Up to a vector behind each row of x is read, and not used.
   void (*direct_columns)(const Direct& job, int64_t first, int64_t last);
-  // Rows [first, last) of one image, of vectors [first_vector, last_vector).
+  // Rows [first, last) of one image, counted through its planes, of vectors [first_vector, last_vector).
   void (*depthwise)(const Depthwise& job, int64_t image, int64_t first_vector, int64_t last_vector, int64_t first,
                     int64_t last);
 };

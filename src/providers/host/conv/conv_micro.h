@@ -519,35 +519,61 @@ void direct_columns(const Direct& job, int64_t first, int64_t last) {
 
 // ---- depthwise ------------------------------------------------------------------------------------
 
-// P pixels of one row and vector, of the input rows whose taps are [first_tap, last_tap).  `x`: what tap (0, 0) of
-// the first pixel reads, `column` its column.  Edge: taps may lie beside the image.  Cut: only `part` channels are in
-// memory; else x and y are blocked where the last vector is not whole.
+// All taps of a place along an axis, without those beside the image; `top`: where tap 0 is.
+struct Taps {
+  int64_t top, first, last;
+};
+Taps taps_of(const SlidAxis& axis, int64_t place) {
+  Taps taps = {place * axis.stride - axis.begin, 0, axis.kernel};
+  while (taps.first < taps.last && taps.top + taps.first * axis.dilation < 0) ++taps.first;
+  while (taps.last > taps.first && taps.top + (taps.last - 1) * axis.dilation >= axis.in) --taps.last;
+  return taps;
+}
+// The rows of a filter that lie within the image.
+struct FilterRows {
+  Taps planes, rows;
+};
+// Calls use(where what it reads begins, its weights) for each; x and w: of tap (0, 0, 0).
+template <class Use>
+PL_ALWAYS void for_each_row(const Depthwise& job, const FilterRows& filter, const float* x, const float* w,
+                            int64_t w_row, Use use) {
+  for (int64_t kd = filter.planes.first; kd < filter.planes.last; ++kd)
+    for (int64_t kh = filter.rows.first; kh < filter.rows.last; ++kh)
+      use(x + kd * job.planes.dilation * job.x_plane + kh * job.rows.dilation * job.x_row,
+          w + (kd * job.rows.kernel + kh) * w_row);
+}
+PL_ALWAYS int64_t filter_rows(const Depthwise& job) { return job.planes.kernel * job.rows.kernel; }
+
+// P pixels of one row and vector, of these rows of the filter.  `x`: what tap (0, 0, 0) of the first pixel reads,
+// `column` its column.  Edge: taps may lie beside the image.  Cut: only `part` channels are in memory; else x and y are
+// blocked where the last vector is not whole.
 template <int P, bool Edge, bool Cut>
-void depthwise_tile(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
-                    int64_t vector, int64_t offset, int part) {
+void depthwise_tile(const Depthwise& job, const float* x, int64_t column, const FilterRows& of, int64_t vector,
+                    int64_t offset, int part) {
   constexpr Last kLast = Cut ? Last::cut : Last::filled;
   Vec sums[P][1];
   start<P, 1, kLast>(sums, job.result, offset, vector, part);
   const int64_t step = job.stride_w * job.x_pixel;
-  const float* w = job.weights + (vector * job.kernel_h + first_tap) * job.kernel_w * kWidth;
-  for (int64_t kh = first_tap; kh < last_tap; ++kh) {
-    const float* row = x + kh * job.dilation_h * job.x_row;
-    int64_t at = column;
-    for (int64_t kw = 0; kw < job.kernel_w; ++kw, w += kWidth) {
-      const Vec filter = load(w);
+  const int64_t w_row = job.kernel_w * kWidth;
+  const float* weights = job.weights + vector * filter_rows(job) * w_row;
+  for_each_row(
+      job, of, x, weights, w_row, [&](const float* row, const float* w) __attribute__((always_inline)) {
+        int64_t at = column;
+        for (int64_t kw = 0; kw < job.kernel_w; ++kw, w += kWidth) {
+          const Vec filter = load(w);
 #pragma GCC unroll 32
-      for (int p = 0; p < P; ++p) {
-        const float* from = row + p * step;
-        if (Edge) {
-          const bool inside = uint64_t(at + p * job.stride_w) < uint64_t(job.in_w);
-          from = inside ? from : kZeros;
+          for (int p = 0; p < P; ++p) {
+            const float* from = row + p * step;
+            if (Edge) {
+              const bool inside = uint64_t(at + p * job.stride_w) < uint64_t(job.in_w);
+              from = inside ? from : kZeros;
+            }
+            sums[p][0] += (Cut ? load_part(from, part) : load(from)) * filter;
+          }
+          row += job.dilation_w * job.x_pixel;
+          at += job.dilation_w;
         }
-        sums[p][0] += (Cut ? load_part(from, part) : load(from)) * filter;
-      }
-      row += job.dilation_w * job.x_pixel;
-      at += job.dilation_w;
-    }
-  }
+      });
   end<P, 1, kLast>(sums, job.result, offset, part);
 }
 
@@ -569,8 +595,8 @@ PL_ALWAYS Vec spread(const Vec& v, const Lanes& lanes) {
 // The same for a kernel of K columns, stride S and no dilation: each column of x is loaded once for all its taps.
 // Grouped: job.group channels of x for each of y.
 template <int P, int Step, bool Edge, bool Cut, int K, int S, bool Grouped>
-void depthwise_columns(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
-                       int64_t vector, int64_t offset, int part) {
+void depthwise_columns(const Depthwise& job, const float* x, int64_t column, const FilterRows& of, int64_t vector,
+                       int64_t offset, int part) {
   constexpr Last kLast = Cut ? Last::cut : Last::filled;
   Vec sums[P][1];
   start<P, 1, kLast>(sums, job.result, offset, vector, part);
@@ -580,31 +606,32 @@ void depthwise_columns(const Depthwise& job, const float* x, int64_t column, int
     for (int l = 0; l < kWidth; ++l) lanes[l] = l;
     lanes &= -int(group);  // a power of two
   }
-  for (int64_t kh = first_tap; kh < last_tap; ++kh) {
-    const float* row = x + kh * job.dilation_h * job.x_row;
-    const float* w = job.weights + (vector * group * job.kernel_h + kh) * K * kWidth;
-    Lanes from_lanes = lanes;
-    for (int64_t i = 0; i < group; ++i, w += job.kernel_h * K * kWidth) {
-      Vec filter[K];
+  const int64_t channel = filter_rows(job) * K * kWidth;
+  const float* weights = job.weights + vector * group * channel;
+  for_each_row(
+      job, of, x, weights, K * kWidth, [&](const float* row, const float* w) __attribute__((always_inline)) {
+        Lanes from_lanes = lanes;
+        for (int64_t i = 0; i < group; ++i, w += channel) {
+          Vec filter[K];
 #pragma GCC unroll 8
-      for (int kw = 0; kw < K; ++kw) filter[kw] = load(w + kw * kWidth);
+          for (int kw = 0; kw < K; ++kw) filter[kw] = load(w + kw * kWidth);
 #pragma GCC unroll 32
-      for (int c = 0; c < (P - 1) * S + K; ++c) {
-        const float* from = row + c * pixel;
-        if (Edge) from = uint64_t(column + c) < uint64_t(job.in_w) ? from : kZeros;
-        Vec value = Cut ? load_part(from, part) : load(from);
-        if (Grouped) value = spread(value, from_lanes);
+          for (int c = 0; c < (P - 1) * S + K; ++c) {
+            const float* from = row + c * pixel;
+            if (Edge) from = uint64_t(column + c) < uint64_t(job.in_w) ? from : kZeros;
+            Vec value = Cut ? load_part(from, part) : load(from);
+            if (Grouped) value = spread(value, from_lanes);
 #pragma GCC unroll 8
-        for (int kw = 0; kw < K; ++kw)
-          if (c >= kw && (c - kw) % S == 0 && (c - kw) / S < P) sums[(c - kw) / S][0] += value * filter[kw];
-      }
-      if (Grouped) from_lanes += 1;
-    }
-  }
+            for (int kw = 0; kw < K; ++kw)
+              if (c >= kw && (c - kw) % S == 0 && (c - kw) / S < P) sums[(c - kw) / S][0] += value * filter[kw];
+          }
+          if (Grouped) from_lanes += 1;
+        }
+      });
   end<P, 1, kLast>(sums, job.result, offset, part);
 }
 
-using DepthwiseTile = void (*)(const Depthwise&, const float*, int64_t, int64_t, int64_t, int64_t, int64_t, int);
+using DepthwiseTile = void (*)(const Depthwise&, const float*, int64_t, const FilterRows&, int64_t, int64_t, int);
 struct DepthwiseTiles {
   DepthwiseTile tile[kTiles.depthwise_pixels + 1][2] = {};  // by pixels, and whether at an edge
 };
@@ -647,24 +674,21 @@ const DepthwiseFamily& family_of(const Depthwise& job) {
   return kFamily<0, 0>;
 }
 
-// All taps of a row of y, without those above and below the image.
-struct Taps {
-  int64_t top, first, last;
-};
-Taps taps_of(const Depthwise& job, int64_t oh) {
-  Taps taps = {oh * job.stride_h - job.begin_h, 0, job.kernel_h};
-  while (taps.first < taps.last && taps.top + taps.first * job.dilation_h < 0) ++taps.first;
-  while (taps.last > taps.first && taps.top + (taps.last - 1) * job.dilation_h >= job.in_h) --taps.last;
-  return taps;
-}
-
 void depthwise(const Depthwise& job, int64_t image, int64_t first_vector, int64_t last_vector, int64_t first,
                int64_t last) {
   const Result& result = job.result;
   const DepthwiseFamily& family = family_of(job);
   const int64_t pieces = (job.out_w + kTiles.depthwise_pixels - 1) / kTiles.depthwise_pixels;
   const int64_t reach = job.dilation_w * (job.kernel_w - 1);
-  const auto piece_of_row = [&](int64_t oh, const Taps& taps, int64_t piece, int64_t vector) {
+  int64_t x_row = 0, y_row = 0;  // where they begin in an image
+  FilterRows filter = {};
+  const auto at_row = [&](int64_t row) {
+    const int64_t od = row / job.rows.out, oh = row % job.rows.out;
+    filter = {taps_of(job.planes, od), taps_of(job.rows, oh)};
+    x_row = filter.planes.top * job.x_plane + filter.rows.top * job.x_row;
+    y_row = od * result.plane + oh * result.row;
+  };
+  const auto piece_of_row = [&](int64_t piece, int64_t vector) {
     const int part = result.channels - vector * kWidth < kWidth ? int(result.channels % kWidth) : 0;
     const DepthwiseTiles& tiles = part && !result.padded  ? family.cut
                                   : job.x_pixel == kWidth ? family.blocked
@@ -672,22 +696,22 @@ void depthwise(const Depthwise& job, int64_t image, int64_t first_vector, int64_
     const int64_t ow = job.out_w * piece / pieces, pixels = job.out_w * (piece + 1) / pieces - ow;
     const int64_t left = ow * job.stride_w - job.begin_w;
     const bool edge = left < 0 || left + (pixels - 1) * job.stride_w + reach >= job.in_w;
-    const float* x = job.x + image * job.x_image + vector * job.x_vector + taps.top * job.x_row + left * job.x_pixel;
-    const int64_t offset = image * result.image + oh * result.row + vector * result.vector + ow * result.pixel;
-    tiles.tile[pixels][edge](job, x, left, taps.first, taps.last, vector, offset, part);
+    const float* x = job.x + image * job.x_image + vector * job.x_vector + x_row + left * job.x_pixel;
+    const int64_t offset = image * result.image + y_row + vector * result.vector + ow * result.pixel;
+    tiles.tile[pixels][edge](job, x, left, filter, vector, offset, part);
   };
   // In the order in which x lies in memory.
   if (result.padded) {
     for (int64_t vector = first_vector; vector < last_vector; ++vector)
-      for (int64_t oh = first; oh < last; ++oh) {
-        const Taps taps = taps_of(job, oh);
-        for (int64_t piece = 0; piece < pieces; ++piece) piece_of_row(oh, taps, piece, vector);
+      for (int64_t row = first; row < last; ++row) {
+        at_row(row);
+        for (int64_t piece = 0; piece < pieces; ++piece) piece_of_row(piece, vector);
       }
   } else {
-    for (int64_t oh = first; oh < last; ++oh) {
-      const Taps taps = taps_of(job, oh);
+    for (int64_t row = first; row < last; ++row) {
+      at_row(row);
       for (int64_t piece = 0; piece < pieces; ++piece)
-        for (int64_t vector = first_vector; vector < last_vector; ++vector) piece_of_row(oh, taps, piece, vector);
+        for (int64_t vector = first_vector; vector < last_vector; ++vector) piece_of_row(piece, vector);
     }
   }
 }

@@ -162,7 +162,7 @@ struct ReducingBody {
         : reader(body.common.evaluator, body.common.loads.size()),
           totals(new A[body.reductions.size() * size_t(kChunk)]),
           values(new T[body.reductions.size() * size_t(kChunk)]),
-          scratch(new T[size_t((body.finish.buffers() + 3) * kChunk)]),
+          scratch(new T[size_t(body.finish.scratch())]),
           filled(new T[size_t(kChunk)]) {}
     // The values of a result as a vector, also where they are all the same.
     const T* block(size_t k, int64_t n) {
@@ -232,15 +232,20 @@ struct ReducingBody {
       });
   }
 
-  // Whether the elements of one result lie apart in the largest input, but neighbours of neighbouring results together.
+  // Whether blocks of neighbouring results take less time than blocks of one result's elements: fewer of them, or
+  // fewer of the inputs with gaps between a block's elements.
   bool side_by_side(const Nest& kept_nest) const {
-    if (kept_nest.run().size < 4 || split.along.empty()) return false;
-    bool beside = false, along = false;
+    if (split.along.empty()) return false;
+    constexpr double kBlock = 50, kGap = 0.7;  // nanoseconds of a block, and of an element to be gathered
+    const auto is_apart = [](int64_t stride) { return stride != 0 && stride != 1; };
+    const auto &kept = kept_nest.run(), &along = split.along[0].run();
+    const double results = double(kept.size), elements = double(along.size);
+    double beside = elements * kBlock, one_by_one = results * kBlock;
     for (int k = 1; k < kept_nest.operands; ++k) {
-      beside |= kept_nest.run().stride[k] == 1;
-      along |= split.along[0].run().stride[k] == 1 && split.along[0].run().size > 1;
+      if (is_apart(kept.stride[k])) beside += results * elements * kGap;
+      if (is_apart(along.stride[k])) one_by_one += results * elements * kGap;
     }
-    return beside && !along;
+    return beside < one_by_one;
   }
 
   void operator()(const KernelArguments& arguments) const {
