@@ -78,6 +78,9 @@ case("ConvTranspose", randn(1, 2, 3, 3), randn(2, 2, 3, 3), const=(1,), strides=
 case("MatMul", randn(3, 4), randn(4, 5), opsets=ALL, const=(1,))
 case("MatMul", randn(2, 3, 4, 5), randn(3, 5, 2))
 case("MatMul", randn(5), randn(2, 5, 3))
+for _a, _b in [((3, 4), (4, 5)), ((2, 1, 4, 5), (3, 5, 2)), ((5,), (2, 5, 3)), ((2, 3, 4), (4,)), ((4,), (4,))]:
+    case("MatMul", some_ints(*_a, dtype="int64"), some_ints(*_b, dtype="int64"), opsets=(9, 13))
+case("MatMul", some_ints(3, 4), some_ints(4, 5), const=(1,))
 case("Gemm", randn(3, 4), randn(4, 5), randn(5), opsets=ALL, const=(1, 2))
 case("Gemm", randn(4, 3), randn(5, 4), randn(3, 5), const=(1,), transA=1, transB=1, alpha=0.5, beta=2.0)
 case("Gemm", randn(3, 4), randn(5, 4), randn(1, 5), const=(1, 2), transB=1, alpha=0.25)
@@ -103,7 +106,7 @@ for equation, shapes in {
 # ---- normalisation ----
 STATS = [positive(5), randn(5), randn(5), positive(5)]
 case("BatchNormalization", randn(2, 5, 3, 4), *STATS, opsets=(14, 15, 17), const=(1, 2, 3, 4), epsilon=1e-3)
-for _x in (randn(2, 5, 3, 4), randn(3, 5), randn(1, 5, 27)):
+for _x in (randn(2, 5, 3, 4), randn(3, 5), randn(1, 5, 27), randn(1, 5, 1)):
     case(
         "BatchNormalization", _x, *STATS, opsets=(14, 17), const=(1, 2, 3, 4), outputs=3, training_mode=1, momentum=0.75
     )
@@ -261,6 +264,8 @@ for op in REDUCTIONS:
     case(op, positive(3, 4), opsets=(18,), noop_with_empty_axes=1)
     case(op, positive(3, 4), ints([]), opsets=(18,), const=(1,), noop_with_empty_axes=1)
 case("ReduceSum", some_ints(3, 4), ints([1]), opsets=(13,), const=(1,))
+case("ReduceMean", some_ints(3, 4, 5, dtype="int64"), opsets=(13,), axes=[0, -1], keepdims=0)
+case("ReduceMean", some_ints(3, 4), ints([1]), opsets=(18,), const=(1,))
 case("ReduceMax", some_ints(3, 4) > 0, ints([1]), opsets=(20,), const=(1,))
 for op in ("ArgMax", "ArgMin"):
     case(op, randn(3, 4, 5), opsets=(9, 11, 13), axis=1)

@@ -6,7 +6,8 @@ import math
 
 from ...einsum import contract
 from ...errors import ShapeError, UnsupportedError
-from ..node import Node, is_float, numpy_of
+from ...sizes import same_sizes
+from ..node import Node, dtype_text, is_float, numpy_of
 from ..operand import Few, Known, Operand, Result
 from ..registry import converter
 from .quantized import few_bits
@@ -16,7 +17,27 @@ from .quantized import few_bits
 def matmul(node: Node) -> Result:
     a, b = node.x(0), node.x(1)
     made = few_bits(node, a, b) if isinstance(b, Few) else None
-    return node.op("matmul", a, b) if made is None else made
+    if made is None:
+        made = node.op("matmul", a, b) if is_float(a) else _of_integers(node, a, b)
+    return made
+
+
+def _of_integers(node: Node, a: Operand, b: Operand) -> Operand:
+    """Sums of products in as many bits as the elements have; a column is not made for them, nor a row."""
+    if numpy_of(a) != numpy_of(b) or numpy_of(a).kind not in "iu":
+        raise UnsupportedError(f"A is {numpy_of(a)} and B {numpy_of(b)}, expected the same numbers")
+    if 0 in (a.ndim, b.ndim) or not same_sizes(a.shape[-1:], b.shape[-2:][:1]):
+        raise ShapeError(f"A has shape {list(a.shape)} and B {list(b.shape)}, expected as many columns as rows")
+    is_row, is_column = a.ndim == 1, b.ndim == 1
+    a = node.op("unsqueeze", node.op("unsqueeze", a, 0) if is_row else a, -1)
+    b = node.op("unsqueeze", node.op("unsqueeze", b, 1) if is_column else b, -3)
+    rank = max(a.ndim, b.ndim)
+    sums: Operand = node.op(
+        "pointwise", [a, b], "y0 = x0 * x1", reductions="reduce_y0 += y0", dim=[rank - 2], dtype=dtype_text(a)
+    )
+    for wanted, dim in ((is_column, -1), (is_row, rank - 3)):
+        sums = node.op("squeeze", sums, dim) if wanted else sums
+    return sums
 
 
 def scaled(node: Node, x: Operand, factor: float) -> Operand:

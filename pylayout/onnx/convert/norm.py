@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..node import Node, dtype_text
 from ..operand import Operand, Result
@@ -43,7 +45,8 @@ def batch_normalization(node: Node) -> Result:
         made: Operand = node.op("pointwise", [given, found], "y0 = x0 * s0 + x1 * s1", scalars=scalars, dtype=dtype)
         return made
 
-    if len({dtype_text(node.x(i)) for i in range(5)}) == 1:  # the op that has gradients
+    alone = math.prod(size for i, size in enumerate(x.shape) if i != 1) == 1  # which training refuses
+    if len({dtype_text(node.x(i)) for i in range(5)}) == 1 and not alone:  # the op that has gradients
         y, mean, variance = node.op("batch_norm_training", x, scale, bias, eps=node.number("epsilon", 1e-5))
         mean, variance = (cast(node, found, dtype_text(scale)) for found in (mean, variance))
     else:

@@ -125,9 +125,9 @@ def qgemm(node: Node) -> Result:
             "dequantize_linear", node.broadcastable(c, (columns,)), node.op("mul", node.x(1), node.x(4)), axis=0
         )
     alpha = node.number("alpha", 1.0)
-    if alpha != 1:
-        raise UnsupportedError(f"alpha is {alpha}, expected 1")
     y = node.op("matmul", _real(node, 0), real_b, bias, transpose_a=bool(node.integer("transA", 0)), transpose_b=turned)
+    if alpha != 1:  # also of the units of C
+        y = node.op("mul", y, alpha)
     return y if node.optional(7) is None else _quantised(node, y, 7)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 
 from ...errors import ShapeError, UnsupportedError
@@ -9,6 +11,7 @@ from ..fold import topk
 from ..node import Node, dtype_text, is_float, numpy_of
 from ..operand import Known, Operand, Result
 from ..registry import converter
+from .math import cast
 
 _PLAIN = {
     "ReduceSum": "sum",
@@ -51,6 +54,10 @@ def _reduce(node: Node, axes: list[int] | None) -> Result:
     if node.op_type == "ReduceLogSumExp":
         return _log_sum_exp(node, x, axes, keep)
     op = _PLAIN[node.op_type]
+    if op == "mean" and axes and not is_float(x):  # whole numbers, rounded towards zero
+        count = math.prod(x.shape[axis] for axis in axes)
+        sums = _reduced(node, cast(node, x, "s64"), "sum", axes, keep)
+        return cast(node, node.op("div", sums, Known.of_sizes(count), rounding_mode="trunc"), dtype_text(x))
     shape = [size if i not in axes else 1 for i, size in enumerate(x.shape) if keep or i not in axes]
     if op in ("amax", "amin") and 0 in x.shape and (0 not in shape or any(x.shape[axis] == 0 for axis in axes)):
         return _extreme(node, op, numpy_of(x), shape)
