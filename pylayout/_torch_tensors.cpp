@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <cstring>
+
 int pyl_changed(const pyl_watch* watch, size_t list) {
   auto* const arguments = reinterpret_cast<PyObject*>(list);
   const auto version_of = reinterpret_cast<int64_t (*)(const void*)>(watch->version_of);
@@ -16,6 +18,12 @@ int pyl_changed(const pyl_watch* watch, size_t list) {
       if (version_of(tensor) != watch->versions[i] || address_of(tensor, &address) != 0 ||
           reinterpret_cast<size_t>(address) != watch->addresses[i])
         return 1;
+      for (size_t k = 2 * i; k < 2 * i + 2; ++k) {
+        uint32_t word = 0;
+        if (watch->offsets[k] < 0) continue;
+        std::memcpy(&word, static_cast<const char*>(address) + watch->offsets[k], sizeof word);
+        if (word != watch->words[k]) return 1;
+      }
     }
   } catch (...) {  // without a version it is not what it was
     return 1;

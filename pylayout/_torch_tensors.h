@@ -18,6 +18,10 @@ typedef struct pyl_watch {
   const uint32_t* places; /* of the tensors in the list of arguments */
   const int64_t* versions;
   const size_t* addresses;
+  /* Two words of each tensor, where they lie in its memory and what they held: what was written past the count of
+   * versions (`weight.data.copy_`) has most often changed them.  offsets is -1 where memory is not read. */
+  const int64_t* offsets;
+  const uint32_t* words;
 } pyl_watch;
 
 /* Whether one of the tensors of a Python list has another version or memory than it had.  The interpreter's lock is not

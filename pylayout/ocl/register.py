@@ -41,38 +41,41 @@ class _Moving(threading.local):
         self.now = False
 
 
-def _keep_shared_parameters() -> None:
-    """A parameter that several modules share stays one when they move to the device or from it.
+_moving = _Moving()
+_apply: Any = torch.nn.Module._apply
+
+
+def _moved(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
+    """`Module._apply`, by which a parameter that several modules share stays one on its way to the device or back.
 
     PyTorch puts a new parameter into each place where a device from outside is the source or the target.
     """
-    apply: Any = torch.nn.Module._apply
-    moving = _Moving()
+    # While dynamo traces, none of what follows: it would guard it, and what closures hold it wraps before it comes here.
+    if torch.compiler.is_compiling() or _moving.now:  # the latter: a part of a module that is moved
+        return _apply(self, *arguments, **keywords)
+    places: dict[int, list[tuple[torch.nn.Module, str]]] = {}
+    kept = []  # so that no other parameter gets the same id
+    for module in self.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                places.setdefault(id(parameter), []).append((module, name))
+                kept.append(parameter)
+    _moving.now = True
+    try:
+        result = _apply(self, *arguments, **keywords)
+    finally:
+        _moving.now = False
+    for parameter in kept:
+        (first, name), *others = places.pop(id(parameter), [(self, "")])
+        made = first._parameters[name] if others else None
+        if made is not None and made is not parameter and _NAME in (made.device.type, parameter.device.type):
+            for module, other in others:
+                module._parameters[other] = made
+    return result
 
-    def moved(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
-        if moving.now:  # a part of a module that is moved
-            return apply(self, *arguments, **keywords)
-        places: dict[int, list[tuple[torch.nn.Module, str]]] = {}
-        kept = []  # so that no other parameter gets the same id
-        for module in self.modules():
-            for name, parameter in module._parameters.items():
-                if parameter is not None:
-                    places.setdefault(id(parameter), []).append((module, name))
-                    kept.append(parameter)
-        moving.now = True
-        try:
-            result = apply(self, *arguments, **keywords)
-        finally:
-            moving.now = False
-        for parameter in kept:
-            (first, name), *others = places.pop(id(parameter), [(self, "")])
-            made = first._parameters[name] if others else None
-            if made is not None and made is not parameter and _NAME in (made.device.type, parameter.device.type):
-                for module, other in others:
-                    module._parameters[other] = made
-        return result
 
-    torch.nn.Module._apply = moved  # type: ignore[method-assign]
+def _keep_shared_parameters() -> None:
+    torch.nn.Module._apply = _moved  # type: ignore[method-assign]
 
 
 def register() -> None:

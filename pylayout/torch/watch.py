@@ -1,7 +1,8 @@
 """Watch: whether tensors that plans hold as constants are what they were.
 
 A tensor is what it was while PyTorch's version of it (each op that writes in place counts it up) and the address of
-its memory are the same. A call of a compiled model asks that of every weight. Read one by one from Python that costs
+its memory are the same, and, on the CPU, two words of that memory: averages of weights are written past the count, by
+`weight.data.copy_`. A call of a compiled model asks that of every weight. Read one by one from Python that costs
 0.14 us a weight; `_core` does it at a hundredth of a microsecond, by two functions that libtorch exports.
 """
 
@@ -23,6 +24,22 @@ __all__ = ["Watch"]
 
 _VERSION = "_ZNK2at10TensorBase8_versionEv"  # at::TensorBase::_version() const
 _ADDRESS = "aoti_torch_get_data_ptr"  # of the C interface of AOTInductor
+
+
+_WORD = 4  # bytes
+
+
+def _places_of_words(tensor: torch.Tensor) -> list[int]:
+    """Where the words that are compared lie, in bytes from the tensor's address; -1: it has none."""
+    bytes = tensor.numel() * tensor.element_size()
+    if tensor.device.type != "cpu" or bytes < _WORD or not tensor.is_contiguous():
+        return [-1, -1]
+    return [bytes // 3 // _WORD * _WORD, (bytes - _WORD) // _WORD * _WORD]
+
+
+def _words(tensor: torch.Tensor, places: Sequence[int]) -> list[int]:
+    address = tensor.data_ptr()
+    return [ctypes.c_uint32.from_address(address + place).value if place >= 0 else 0 for place in places]
 
 
 def _address_of(function: Any) -> int:
@@ -57,10 +74,13 @@ def _answers(libtorch: tuple[int, int, int]) -> bool:
     """Whether they see what they are to see."""
     with torch.inference_mode(False):  # tensors of that mode have no versions, and the first call may be made in it
         tensor, other = torch.zeros(2), torch.zeros(2)
-        watched = _NativeWatch(libtorch, [0], [tensor._version], [tensor.data_ptr()])
+        watched = _NativeWatch(libtorch, [0], [_Seen(tensor)])
         seen = [watched.changed([tensor]), watched.changed([other])]
-        tensor.add_(1)
-    return [*seen, watched.changed([tensor])] == [False, True, True]
+        tensor.data[1] = 1
+        seen += [watched.changed([tensor])]
+        watched = _NativeWatch(libtorch, [0], [_Seen(tensor)])
+        tensor.add_(0)
+    return [*seen, watched.changed([tensor])] == [False, True, True, True]
 
 
 @lru_cache(maxsize=1)
@@ -75,16 +95,29 @@ def _fused_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             increment_version([each for each in group["params"] if each.grad is not None])
 
 
+class _Seen:
+    """What a tensor is known by."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.version, self.address = tensor._version, tensor.data_ptr()
+        self.places = _places_of_words(tensor)
+        self.words = _words(tensor, self.places)
+
+    def is_like(self, tensor: torch.Tensor) -> bool:
+        same = (tensor._version, tensor.data_ptr()) == (self.version, self.address)
+        return same and _words(tensor, self.places) == self.words
+
+
 class _NativeWatch:
     """By one call of the extension."""
 
-    def __init__(
-        self, libtorch: tuple[int, int, int], places: Sequence[int], versions: Sequence[int], addresses: Sequence[int]
-    ) -> None:
+    def __init__(self, libtorch: tuple[int, int, int], places: Sequence[int], seen: Sequence[_Seen]) -> None:
         self._arrays = (
             ffi.new("uint32_t[]", list(places)),
-            ffi.new("int64_t[]", list(versions)),
-            ffi.new("size_t[]", list(addresses)),
+            ffi.new("int64_t[]", [each.version for each in seen]),
+            ffi.new("size_t[]", [each.address for each in seen]),
+            ffi.new("int64_t[]", [place for each in seen for place in each.places]),
+            ffi.new("uint32_t[]", [word for each in seen for word in each.words]),
         )
         self._watch = ffi.new("pyl_watch *", (*libtorch, len(places), *self._arrays))
 
@@ -95,14 +128,12 @@ class _NativeWatch:
 class _PlainWatch:
     """In Python, for a PyTorch that exports no such functions."""
 
-    def __init__(self, places: Sequence[int], versions: Sequence[int], addresses: Sequence[int]) -> None:
-        self._places, self._versions, self._addresses = list(places), list(versions), list(addresses)
+    def __init__(self, places: Sequence[int], seen: Sequence[_Seen]) -> None:
+        self._places, self._seen = list(places), list(seen)
 
     def changed(self, arguments: list[Any]) -> bool:
         given = [arguments[place] for place in self._places]
-        return [tensor._version for tensor in given] != self._versions or [
-            tensor.data_ptr() for tensor in given
-        ] != self._addresses
+        return not all(seen.is_like(tensor) for seen, tensor in zip(self._seen, given, strict=True))
 
 
 class Watch:
@@ -111,21 +142,12 @@ class Watch:
     def __init__(self, places: Sequence[int], arguments: Sequence[Any]) -> None:
         # Aliases: they keep the memory, so that no other tensor can come to lie there.
         self._kept = [arguments[place].detach() for place in places]
-        self._seen = {place: (arguments[place]._version, arguments[place].data_ptr()) for place in places}
-        versions, addresses = zip(*self._seen.values(), strict=True)
+        self._seen = {place: _Seen(arguments[place]) for place in places}
         _count_fused_steps()
-        libtorch = _libtorch()
-        watch = (
-            _PlainWatch(places, versions, addresses)
-            if libtorch is None
-            else _NativeWatch(libtorch, places, versions, addresses)
-        )
+        libtorch, seen = _libtorch(), [*self._seen.values()]
+        watch = _PlainWatch(places, seen) if libtorch is None else _NativeWatch(libtorch, places, seen)
         self.changed = watch.changed  # takes the list of arguments; straight, since each call of a model asks
 
     def those_changed(self, arguments: Sequence[Any]) -> set[int]:
         """Their places."""
-        return {
-            place
-            for place, seen in self._seen.items()
-            if (arguments[place]._version, arguments[place].data_ptr()) != seen
-        }
+        return {place for place, seen in self._seen.items() if not seen.is_like(arguments[place])}

@@ -279,3 +279,23 @@ def test_resizes_under_autocast_are_an_op_each_way():
         torch.ocl.synchronize()
     ops = {event["op"] for event in profile.events}
     assert {"interpolate", "interpolate_backward"} <= ops and not ops & {"scatter", "index_select"}
+
+
+def test_a_module_that_is_made_and_moved_within_is_traced():
+    import pylayout.torch
+
+    nn = torch.nn
+
+    class Filter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kernel", torch.ones(3, 3))
+
+        def forward(self, x):
+            return x @ self.kernel
+
+    fast = torch.compile(lambda x: Filter().to(x.device)(x), backend="pylayout", fullgraph=True)
+    pylayout.torch.reset()
+    for _ in range(3):
+        fast(torch.randn(2, 3))
+    assert len(pylayout.torch.report().graphs) == 1

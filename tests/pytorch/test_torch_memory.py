@@ -87,6 +87,13 @@ def test_resized_and_shared_memory_is_not_given_out():
     assert memory._blocks.bytes == BYTES
 
 
+def test_memory_that_an_array_had_is_not_given_out():
+    tensor = made()
+    tensor.numpy()
+    del tensor
+    assert made().untyped_storage().resizable()
+
+
 def test_the_limit_and_empty_cache():
     pylayout.torch.set_memory_limit(3 * BYTES)
     held = [made() for _ in range(5)]

@@ -41,6 +41,11 @@ def write_through_a_detached_alias(model):
     model[3].bias.detach().add_(1)
 
 
+def write_past_the_count(model):
+    for parameter in model.parameters():
+        parameter.data.copy_(parameter.data * 0.9)
+
+
 def write_a_buffer(model):
     model[1].running_mean.add_(1)
 
@@ -88,6 +93,7 @@ CHANGES = {
     "a view": write_a_view,
     "a detached alias": write_through_a_detached_alias,
     "a buffer": write_a_buffer,
+    "past the count of versions": write_past_the_count,
     "init": initialise,
     "SGD": step(lambda parameters: torch.optim.SGD(parameters, lr=0.1, foreach=False)),
     "SGD, foreach": step(lambda parameters: torch.optim.SGD(parameters, lr=0.1, foreach=True)),
@@ -102,7 +108,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_changes_are_seen(change):
+def test_changes_are_seen(change, kind):
     model, x = network(), torch.randn(3, 6)
     fast = torch.compile(model, backend="pylayout")
     with torch.no_grad():

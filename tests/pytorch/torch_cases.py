@@ -145,8 +145,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3)],
     "div.Scalar_mode": [(i(90, 4) - 45, 7, {"rounding_mode": "trunc"})],
-    "maximum.default": [(X, r(4)), (i(9, 4), i(9, 4))],
-    "minimum.default": [(X, r(4))],
+    "maximum.default": [(X, r(4)), (i(9, 4), i(9, 4)), (X > 0, r(4) > 0)],
+    "minimum.default": [(X, r(4)), (X > 0, r(4) > 0)],
     "pow.Tensor_Scalar": [
         *((p(4), exponent) for exponent in (2, 0.5, -0.5, 2.3)),
         (X, 3),

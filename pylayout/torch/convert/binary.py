@@ -91,16 +91,22 @@ def floor_divide(call: Call, x: Any, y: Any) -> Operand:
     return div_mode(call, x, y, "floor")
 
 
+_OF_BOOL = {"maximum": "logical_or", "minimum": "logical_and"}
+
+
+def _extreme(call: Call, op: str, x: Operand, y: Operand) -> Operand:
+    made: Operand = call.op(_OF_BOOL[op] if call.dtype() == "bool" else op, *_promoted(call, x, y))
+    return made
+
+
 @converter("maximum.default")
 def maximum(call: Call, x: Operand, y: Operand) -> Operand:
-    made: Operand = call.op("maximum", *_promoted(call, x, y))
-    return made
+    return _extreme(call, "maximum", x, y)
 
 
 @converter("minimum.default")
 def minimum(call: Call, x: Operand, y: Operand) -> Operand:
-    made: Operand = call.op("minimum", *_promoted(call, x, y))
-    return made
+    return _extreme(call, "minimum", x, y)
 
 
 _LARGEST_POWER = 64  # of numbers with 64 bits: an even one to it is 0
@@ -185,8 +191,7 @@ def _without_nan(op: str, text: str) -> Callable[[Call, Operand, Operand], Opera
     def convert(call: Call, x: Operand, y: Operand) -> Operand:
         if call.dtype() in FLOATS:
             return call.pointwise([x, y], text)
-        made: Operand = call.op(op, *_promoted(call, x, y))
-        return made
+        return _extreme(call, op, x, y)
 
     return convert
 
