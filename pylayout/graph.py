@@ -446,6 +446,22 @@ class Graph:
         made.rewrites = {report["name"]: report["rewrites"] for report in take_json(text)}
         return made
 
+    def join_elements(self) -> Graph:
+        """The same program, with one op `pointwise` for elementwise ops that follow each other; equal ops are one.
+
+        For who runs a graph's ops one by one; plans do the same by themselves.
+
+        >>> import pylayout as pl
+        >>> g = pl.Graph()
+        >>> x = g.input("x", (2, 3))
+        >>> g.output(g.exp(-x) * x, "y")
+        >>> [node["op"] for node in g.join_elements().describe()["nodes"]]
+        ['pointwise']
+        """
+        out = ffi.new("pl_graph *")
+        check(lib.pl_graph_join_elements(self._handle, out))
+        return Graph._adopt(out[0], dict(self._sizes), self)
+
     def trainable(
         self, momentum: float = 0.1, parameters: Sequence[str] | Callable[[str], bool] | None = None
     ) -> Graph:

@@ -431,6 +431,9 @@ PL_API pl_status pl_graph_bind(pl_graph graph, const char* sizes, pl_graph* boun
 /* The same program, for the sizes that its inputs have now, after the passes that every plan begins with.  without:
  * names of passes to leave out, separated by commas, or NULL.  json (may be NULL): [{"name", "doc", "rewrites"}]. */
 PL_API pl_status pl_graph_simplify(pl_graph graph, const char* without, pl_graph* simplified, char** json);
+/* The same program, with one op `pointwise` for elementwise ops that follow each other, and equal ops done once.  For who
+ * runs a graph's ops one by one; plans do the same by themselves. */
+PL_API pl_status pl_graph_join_elements(pl_graph graph, pl_graph* joined);
 
 /* ---- plans ---- */
 

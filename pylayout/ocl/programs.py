@@ -29,7 +29,7 @@ from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .._load import ffi, lib
-from ..calls import schemas
+from ..calls import attribute_text, schemas
 from ..errors import Error, UnsupportedError, check
 from ..graph import Graph
 from ..tensor import Tensor, adopt
@@ -541,44 +541,83 @@ def _fill(
             wanted[place] = (expected, value, target)
         if value is not None:
             taken.add(value._id)
-    # What nobody reads is not computed.
-    needed = {value._id for _, value, _ in wanted if value is not None}
-    steps = []
-    for step in reversed(graph.appended):
-        _, _, read, first, count = step
-        if any(first + i in needed for i in range(count)):
-            needed.update(read)
-            steps.append(step)
-    steps.reverse()
+    ids = [-1 if value is None else value._id for _, value, _ in wanted]
+    steps = _needed([(op, text, read, [*range(first, first + n)]) for op, text, read, first, n in graph.appended], ids)
+    of_inputs = {node: translator.operand(node)._id for node in translator.inputs if isinstance(node, Node)}
+    joined = _joined(graph, steps, ids, of_inputs) if len(steps) > 1 else None
+    if joined is not None:
+        graph._let_go()
+        graph, steps, ids, of_inputs = joined
     # Numbers of slots: tensors among the arguments, constants, results of steps.
     slots: dict[int, int] = {-1: -1}
-    for node in translator.inputs:
-        assert isinstance(node, Node)  # no axis: sizes are known here
-        slots[translator.operand(node)._id] = (
+    for node, value_id in of_inputs.items():
+        slots[value_id] = (
             inputs.index(node) if node not in given.numbers else len(given.tensors) + given.numbers.index(node)
         )
     at = len(given.tensors) + len(given.numbers)
-    results_of_steps = {first + i for _, _, _, first, count in steps for i in range(count)}
     made = Made(len(given.numbers), [], [], 0, [])
+    results_of_steps = {each for _, _, _, results in steps for each in results}
+    needed = {each for _, _, read, _ in steps for each in read} | set(ids)
     for value_id in sorted(needed - results_of_steps - slots.keys()):
         made.constants.append(_constant(graph, value_id, device))
         slots[value_id] = at
         at += 1
     lent = set(slots)  # whose memory is an argument's: that of a tensor that PyTorch may let go, or change
-    for op, attributes, read, first, count in steps:
+    for op, attributes, read, results in steps:
         if schemas()[op]["view"] and read[0] in lent:
-            lent.update(range(first, first + count))
-        for i in range(count):
-            slots[first + i] = at + i
-        made.steps.append((op, attributes, tuple(slots[each] for each in read), at, count))
-        at += count
+            lent.update(results)
+        slots.update({each: at + i for i, each in enumerate(results)})
+        made.steps.append((op, attributes, tuple(slots[each] for each in read), at, len(results)))
+        at += len(results)
     made.slots = at
-    for place, (expected, value, target) in enumerate(wanted):
-        own = value is not None and target < 0 and value._id not in lent
-        slot = -1 if value is None else slots[value._id]
-        made.outputs.append(None if expected is None else Output(slot, target, place < form.returned, own))
+    for place, ((expected, value, target), value_id) in enumerate(zip(wanted, ids, strict=True)):
+        own = value is not None and target < 0 and value_id not in lent
+        made.outputs.append(None if expected is None else Output(slots[value_id], target, place < form.returned, own))
     graph._let_go()
     return made, [expected for expected, _, _ in wanted]
+
+
+_Ops = list[tuple[str, str, list[int], list[int]]]  # op, attributes, the values that it reads and makes
+
+
+def _needed(ops: _Ops, wanted: Sequence[int]) -> _Ops:
+    """Without those whose results nobody reads."""
+    needed = set(wanted)
+    kept = []
+    for each in reversed(ops):
+        _, _, read, made = each
+        if needed.intersection(made):
+            needed.update(read)
+            kept.append(each)
+    return kept[::-1]
+
+
+def _joined(
+    graph: Graph, ops: _Ops, wanted: Sequence[int], inputs: dict[Node, int]
+) -> tuple[Graph, _Ops, list[int], dict[Node, int]] | None:
+    """The same with one op for elementwise ops that follow each other, a launch each; None where there are none."""
+    if sum(schemas()[op]["elementwise"] for op, *_ in ops) < 2:
+        return None
+    for place, value_id in enumerate(wanted):
+        if value_id >= 0:
+            check(lib.pl_graph_output(graph._handle, value_id, f"r{place}".encode(), ffi.NULL))
+    joined = graph.join_elements()
+    described = joined.describe()
+    results = [each["id"] for each in described["outputs"]]
+    if len(described["nodes"]) == len(ops) or len({*results}) < len(results):  # each is what a step of its own gives
+        return None
+    names = {made: each["name"] for made, each in zip(inputs.values(), described["inputs"], strict=True)}
+    ids: dict[str | None, int] = {None: -1}
+    ids.update((each["name"], each["id"]) for part in ("inputs", "constants") for each in described[part])
+    made: _Ops = []
+    for node in described["nodes"]:
+        made_here = [each["id"] for each in node["outputs"]]
+        text = attribute_text(node["op"], node["attributes"])
+        made.append((node["op"], text, [ids[name] for name in node["inputs"]], made_here))
+        ids.update((each["name"], each["id"]) for each in node["outputs"])
+    outputs = {each["name"]: each["id"] for each in described["outputs"]}
+    found = [outputs.get(f"r{place}", -1) for place in range(len(wanted))]
+    return joined, made, found, {node: ids[names[value_id]] for node, value_id in inputs.items()}
 
 
 def _tell(shim: Shim, program: int, made: Made, expected: Sequence[Any]) -> None:

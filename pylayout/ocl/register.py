@@ -50,7 +50,7 @@ def _moved(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
 
     PyTorch puts a new parameter into each place where a device from outside is the source or the target.
     """
-    # While dynamo traces, none of what follows: it would guard it, and what closures hold it wraps before it comes here.
+    # While dynamo traces, none of what follows, which it would guard. What a closure holds it would wrap before this.
     if torch.compiler.is_compiling() or _moving.now:  # the latter: a part of a module that is moved
         return _apply(self, *arguments, **keywords)
     places: dict[int, list[tuple[torch.nn.Module, str]]] = {}

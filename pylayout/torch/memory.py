@@ -75,7 +75,7 @@ class Blocks:
             for number in [*itertools.islice(blocks, LOOKED_AT)]:
                 block = blocks.pop(number)
                 free = block.references() == _FREE
-                # Its memory may have been resized, or shared with a process that still reads it, or an array of NumPy's.
+                # Its memory may have been resized, or shared with a process that still reads it, or an array's.
                 storage = block.storage
                 if free and (storage.nbytes() != bytes or storage.is_shared() or not storage.resizable()):
                     self.bytes -= bytes

@@ -365,4 +365,15 @@ pl_status pl_graph_simplify(pl_graph graph, const char* without, pl_graph* simpl
   });
 }
 
+pl_status pl_graph_join_elements(pl_graph graph, pl_graph* joined) {
+  return guarded([&] {
+    const char* function = "pl_graph_join_elements";
+    Locked locked(graph, function);
+    require_pointer(joined, function, "joined");
+    Graph copy = locked.graph;
+    join_elements(copy, *locked.entry.context);
+    *joined = new_graph(std::move(copy), locked.entry.context);
+  });
+}
+
 }  // extern "C"

@@ -95,6 +95,10 @@ std::vector<PassReport> simplify(Graph& graph, Context& context, const std::vect
   return run_passes(standard_passes(), graph, context, without);
 }
 
+void join_elements(Graph& graph, Context& context) {
+  run_passes({passes::merge_equal(), passes::fuse_pointwise(nullptr)}, graph, context, {});
+}
+
 std::vector<PassReport> run_passes(const std::vector<Pass>& list, Graph& graph, Context& context,
                                    const std::vector<std::string>& without) {
   std::vector<PassReport> reports;

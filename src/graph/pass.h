@@ -48,6 +48,8 @@ std::vector<PassReport> simplify(Graph& graph, Context& context, const std::vect
 // The same with the passes of a list.
 std::vector<PassReport> run_passes(const std::vector<Pass>& list, Graph& graph, Context& context,
                                    const std::vector<std::string>& without);
+// One op for elementwise ops that follow each other; equal ops are done once.
+void join_elements(Graph& graph, Context& context);
 // Throws Error(invalid_argument) if there is none of this name in either list.
 void check_pass(const std::string& name, const char* asked_by);
 
