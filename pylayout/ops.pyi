@@ -5575,6 +5575,34 @@ def slice(
     out: Tensor | None = None,
 ) -> Tensor: ...
 @overload
+def slice_scatter(
+    x: Value,
+    src: Input | Value,
+    starts: int | Sequence[int],
+    axes: int | Sequence[int] | None = None,
+    steps: int | Sequence[int] | None = None,
+) -> Value: ...
+@overload
+def slice_scatter(
+    x: Input | Value,
+    src: Value,
+    starts: int | Sequence[int],
+    axes: int | Sequence[int] | None = None,
+    steps: int | Sequence[int] | None = None,
+) -> Value: ...
+@overload
+def slice_scatter(
+    x: Input,
+    src: Input,
+    starts: int | Sequence[int],
+    axes: int | Sequence[int] | None = None,
+    steps: int | Sequence[int] | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
 def smooth_l1_loss(
     x: Value,
     target: Input | Value,

@@ -101,6 +101,7 @@ FAMILIES = [
             "embedding_bag",
             "scatter",
             "scatter_nd",
+            "slice_scatter",
             "tensor_scatter",
             "reorder",
             "channel_shuffle",

@@ -51,6 +51,12 @@ def _by_words(x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
+def _like_attended(q: Tensor, v: Tensor, seed: Tensor | None) -> Tensor:
+    """As PyTorch's results lie in memory: as q does, but row by row in dropout and where v has other columns."""
+    shape = (*q.shape[:3], v.shape[3])
+    return q.new_empty(shape) if seed is not None or q.shape[3] != v.shape[3] else torch.empty_like(q)
+
+
 def _kept(weights: Tensor, seed: Tensor | None, p: float) -> Tensor:
     """What weights are multiplied by in dropout."""
     return torch.ones_like(weights) if seed is None else factors(seed, weights.shape, p).to(weights.dtype)
@@ -63,12 +69,12 @@ def attention(
 ) -> Tensor:  # fmt: skip
     """Of (n, heads, words, columns); k and v may have fewer heads. seed: of dropout, None where nothing is dropped."""
     weights = _weights(q, k, mask, is_causal, scale)
-    return _by_words(weights * _kept(weights, seed, p) @ _repeated(q, v))
+    return _like_attended(q, v, seed).copy_(weights * _kept(weights, seed, p) @ _repeated(q, v))
 
 
 @attention.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
-    return q.new_empty([q.shape[0], q.shape[2], q.shape[1], v.shape[3]]).transpose(1, 2)
+def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor | None, *_: Any) -> Tensor:
+    return _like_attended(q, v, seed)
 
 
 @torch.library.custom_op("pylayout::attention_backward", mutates_args=())

@@ -19,6 +19,7 @@ from .compositions import COMPOSED
 from .gradients import KEPT, replace_gradients
 from .joint import partition
 from .options import compile_options
+from .parts import join_written_parts
 from .registry import converters, name_of
 from .spelled_attention import fuse_spelled_attention
 from .wide_numbers import narrow_numbers
@@ -101,15 +102,20 @@ def backend(
         each.recompile()
 
     def inference(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
+        join_written_parts(graph.graph)
         replace_gradients(graph.graph)
         dropout.join_seeds(graph.graph)
         graph.recompile()
         return Compiled(graph, "inference", wanted, _static_inputs(), weights=True)
 
     def forward(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
+        join_written_parts(graph.graph)
+        graph.recompile()
         return Compiled(graph, "forward", wanted, _static_inputs())
 
     def backward(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
+        join_written_parts(graph.graph)
+        graph.recompile()
         return Compiled(graph, "backward", wanted)
 
     compiler = aot_autograd(

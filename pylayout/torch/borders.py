@@ -14,9 +14,9 @@ _of_pytorch = torch._C._nn.pad  # what torch.nn.functional.pad calls, and dynamo
 
 def pad_circular(x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
     """`aten::_pad_circular`, with its errors; what negative sides cut off is not repeated."""
-    spatial = x.dim() - 2
-    if len(padding) != 2 * spatial:
-        raise RuntimeError(f"Invalid padding size, expected {2 * spatial} but got {len(padding)}")
+    spatial = len(padding) // 2
+    if len(padding) % 2 or x.dim() - spatial not in (1, 2):  # without batches, or with them
+        raise RuntimeError(f"Invalid padding size, expected {2 * (x.dim() - 2)} but got {len(padding)}")
     for at in range(spatial):
         dim, before, behind = x.dim() - 1 - at, padding[2 * at], padding[2 * at + 1]
         size = x.shape[dim]
@@ -35,7 +35,7 @@ def pad_circular(x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
 
 
 def _traced(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> torch.Tensor:
-    if mode != "circular" or len(pad) != 2 * (input.dim() - 2) or value:
+    if mode != "circular" or len(pad) % 2 or input.dim() - len(pad) // 2 not in (1, 2) or value:
         made: torch.Tensor = _of_pytorch(input, pad, mode, value)
         return made
     return pad_circular(input, pad)

@@ -450,6 +450,10 @@ class _Division:
             needed.update(segment.arguments)
         elsewhere = {*self._replaced.values(), *(segment.bundle for segment in self.segments)}
         called = {node for node in self._called() if not self._is_planned(node) and node not in elsewhere}
+        # Parts of known values, which share the memory of these, are taken where somebody reads them.
+        divided = {node for node in self._nodes if is_folded_apart(node, self._folded) and is_view(node)}
+        called |= divided
+        level_of = {**self._level, **{node: self._level[node.args[0]] for node in divided}}  # type: ignore[index]
         here = [node for node in self._nodes if node.op == "get_attr" or node in called]
         copied: dict[Node, Callable[[], torch.Tensor]] = {}  # whoever gets a known value may write to it
         for node in reversed(here):
@@ -467,7 +471,8 @@ class _Division:
             (name_of(node.target), self._refused[node])
             for node in here
             if node in needed and node.target is not operator.getitem and node.op == "call_function"
-            and node not in self._views and node not in self._folded and not is_bundle(node) and not is_opened(node)
+            and node not in self._views and node not in self._folded and node not in divided and not is_bundle(node)
+            and not is_opened(node)
         ]  # fmt: skip
         order: list[tuple[int, int, _Step]] = []
         for at, node in enumerate(here):
@@ -476,12 +481,12 @@ class _Division:
             if node.op == "get_attr":
                 order.append((-1, at, (partial(attribute_of, self._module, node), (), {}, node)))
             elif node in copied:
-                order.append((self._level[node], at, (copied[node], (), {}, node)))
+                order.append((level_of[node], at, (copied[node], (), {}, node)))
             elif is_opened(node):
-                order.append((self._level[node], at, (Opened(node), node.args[:1], {}, node)))
+                order.append((level_of[node], at, (Opened(node), node.args[:1], {}, node)))
             else:
                 step: _Step = (node.target, node.args, dict(node.kwargs), node)
-                order.append((self._level[node], at, step))
+                order.append((level_of[node], at, step))
         places = [(-1, at, node) for at, node in enumerate(self._placeholders)]
         places += [(self._level[node], at, node) for at, node in enumerate(here) if is_part(node) and node in needed]
         for level, at, node in places:

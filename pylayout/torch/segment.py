@@ -196,16 +196,16 @@ class BoundSegment:
             if node not in segment.passed and strides != traced[1] and not may_overlap(*traced):
                 self._spread.append((new, traced[1]))
             new += 1
-        # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
+        # What may come with other strides than the plan takes: all but weights that lie so, whose strides are guarded.
         self._checked = []
         self._passed: dict[int, tuple[Passed, tuple[int, ...], Form]] = {}
         self._count_of_inputs = len(segment.arguments)
         plain = [node for node in segment.arguments if segment.opened is None or node is not segment.opened.args[0]]
         for place, node in enumerate(plain):
-            if node in segment.steady and not node.meta["val"].is_neg():
-                continue
             traced = form_of(node, evaluation)
             form = segment.carried(node, traced)
+            if node in segment.steady and form[1] == traced[1] and not node.meta["val"].is_neg():
+                continue
             self._checked.append((place, form[1]))
             if node in segment.passed:
                 self._passed[place] = (segment.passed[node], traced[0], form)

@@ -434,7 +434,17 @@ def _move(rng: Generator) -> Case | None:
             if mode == "max" and _chance(rng, 0.5):
                 return Case("embedding_bag_rows", bag, {}, "", "random")
             return Case("embedding_bag", bag, {"mode": mode}, "", "random")
+        if _chance(rng, 0.3):
+            places = (_spec(dtype, rows), _spec(dtype, count, width))
+            return Case("searchsorted", places, {"right": _chance(rng, 0.5)}, "", "random")
         return Case("embedding", (_spec("s64", count), _spec(dtype, rows, width)), {}, "", "random")
+    if kind == 3 and _chance(rng, 0.3):
+        axis, step = int(rng.integers(0, len(shape))), int(rng.integers(1, 4))
+        start = int(rng.integers(0, shape[axis]))
+        part = [*shape]
+        part[axis] = -(-(shape[axis] - start) // step)
+        put = {"starts": [start], "axes": [axis], "steps": [step]}
+        return Case("slice_scatter", (_spec(dtype, *shape), _spec(dtype, *part)), put, "", "random")
     if kind == 3:
         pads = [int(p) for p in rng.integers(0, 4, 2 * (len(shape) - 2))]
         mode = str(rng.choice(["constant", "replicate"]))

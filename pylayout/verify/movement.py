@@ -69,6 +69,20 @@ class Embedding(Moved):
         return [given[1][given[0]]]
 
 
+@register("slice_scatter")
+class SliceScatter(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        x, src = given[0].copy(), given[1]
+        starts = self.attribute("starts")
+        axes, steps = self.attribute("axes", None) or range(len(starts)), self.attribute("steps", None) or [1] * x.ndim
+        places = [np.arange(size) for size in src.shape]
+        for axis, start, step in zip(axes, starts, steps, strict=False):
+            first = start + x.shape[axis] if start < 0 else start
+            places[axis] = first + step * np.arange(src.shape[axis])
+        x[np.ix_(*places)] = src
+        return [x]
+
+
 @register("searchsorted")
 class SearchSorted(Full):
     """By halves too, as sequences of random numbers are in no order."""

@@ -58,6 +58,41 @@ add("searchsorted", in_order(0, 4, values=(0, 3)), searched, name="no rows")
 add("searchsorted", in_order(4, values=(0, 3)), searched, name="no values")
 
 
+def put(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    y, src = t[0].clone(), t[1]
+    places = [slice(None)] * y.ndim
+    axes = a.get("axes", range(len(a["starts"])))
+    for axis, start, step in zip(axes, a["starts"], a.get("steps", [1] * y.ndim), strict=False):
+        start = start + y.shape[axis] if start < 0 else start
+        places[axis] = slice(
+            start, start + max(0, (src.shape[axis] - 1) * step + 1) if src.shape[axis] else start, step
+        )
+    y[tuple(places)] = src
+    return y
+
+
+add("slice_scatter", normal(X4, (2, 3, 9, 10)), put, starts=[4], axes=[1])
+add("slice_scatter", normal(X4, (1, 7, 9, 3)), put, starts=[-1, 2, 1], axes=[0, 1, -1], steps=[1, 2, 4])
+add("slice_scatter", normal((5, 33), (5, 33)), put, starts=[0, 0], name="all")
+add("slice_scatter", normal((5, 33), (2, 0)), put, starts=[1, 33], name="nothing")
+add(
+    "slice_scatter",
+    lambda rng: [rng.integers(-9, 9, s).astype("i8") for s in ((7, 4, 5), (3, 4, 5))],
+    put,
+    starts=[1],
+    steps=[2],
+)
+add(
+    "slice_scatter",
+    lambda rng: [rng.integers(-9, 9, s).astype("i1") for s in ((64, 37), (64, 5))],
+    put,
+    starts=[9],
+    axes=[1],
+    steps=[3],
+)
+add("slice_scatter", normal((8, 512, 64), (8, 300, 64)), put, starts=[0], axes=[1], name="as in networks")
+
+
 def bags(rows: int, width: int, ends: list[int], count: int, dtype: str = "i8", scaled: bool = False):
     """Indices from both ends of the table; each row comes several times."""
 

@@ -192,7 +192,8 @@ def test_windows_are_made_by_the_host():
 
 
 @pytest.mark.parametrize(
-    "shape, padding", [((2, 3, 5, 6), (1, 2, 5, 0)), ((2, 3, 7), (3, -2)), ((1, 2, 3, 4, 5), (1,) * 6)]
+    "shape, padding",
+    [((2, 3, 5, 6), (1, 2, 5, 0)), ((2, 3, 7), (3, -2)), ((3, 7), (3, 2)), ((1, 2, 3, 4, 5), (1,) * 6)],
 )
 def test_borders_that_go_round(shape, padding):
     x = torch.randn(shape)

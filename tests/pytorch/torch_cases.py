@@ -145,6 +145,21 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3)],
     "div.Scalar_mode": [(i(90, 4) - 45, 7, {"rounding_mode": "trunc"})],
+    "slice_scatter.default": [
+        (X, r(2, 2, 4), 1, 1, 3),
+        (X, r(2, 3, 4), 1),
+        (IMAGE, r(2, 8, 4, 6), 2, 0, 9223372036854775807, 2),
+        (IMAGE, r(2, 2, 7, 6), 1, 1, -1, 3),
+        (IMAGE, r(2, 8, 7, 2), -1, 1, 3, 1),
+        (X, r(2, 1, 4), 1, 1, 3, 2),
+        (X, r(2, 2, 4), 1, 0, None, 2),
+    ],
+    "select_scatter.default": [(X, r(2, 4), 1, -1)],
+    "pylayout.slice_scatter.default": [
+        (X, r(1, 2, 2), [1, 0, 1], [0, 1, 2], [1, 2, 2]),
+        (X, r(2, 3, 4), [0], [1], [1]),
+        (IMAGE, r(2, 2, 1, 6), [1, 4], [1, 2], [3, 1]),
+    ],
     "maximum.default": [(X, r(4)), (i(9, 4), i(9, 4)), (X > 0, r(4) > 0)],
     "minimum.default": [(X, r(4)), (X > 0, r(4) > 0)],
     "pow.Tensor_Scalar": [

@@ -42,16 +42,6 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     "replication_pad3d.default": [(r(1, 2, 3, 4, 5), [1, 2, 0, 3, 1, 1])],
     "pixel_shuffle.default": [(IMAGE, 2)],
     "channel_shuffle.default": [(IMAGE, 2)],
-    "slice_scatter.default": [
-        (X, r(2, 2, 4), 1, 1, 3),
-        (X, r(2, 3, 4), 1),
-        (IMAGE, r(2, 8, 4, 6), 2, 0, 9223372036854775807, 2),
-        (IMAGE, r(2, 2, 7, 6), 1, 1, -1, 3),
-        (IMAGE, r(2, 8, 7, 2), -1, 1, 3, 1),
-        (X, r(2, 1, 4), 1, 1, 3, 2),
-        (X, r(2, 2, 4), 1, 0, None, 2),
-    ],
-    "select_scatter.default": [(X, r(2, 4), 1, -1)],
     "slice_backward.default": [
         (r(2, 2, 4), [2, 3, 4], 1, 1, 9223372036854775807, 1),
         (r(2, 8, 4, 6), [2, 8, 7, 6], 2, 0, 9223372036854775807, 2),

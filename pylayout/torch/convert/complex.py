@@ -400,7 +400,9 @@ def _exponential(call: Call, x: Operand) -> Operand:
     return _joined(call, _parts(call, x), "exp(x0) * cos(x1)", "x1 == 0 ? x1 : exp(x0) * sin(x1)")
 
 
-_LENGTH = "(x2 == 0 || x2 > 3.4e38 ? x2 : x2 * sqrt(1 + x3 / x2 * (x3 / x2)))"  # of what is below
+# Of what is below. An infinity beside NaN is one.
+_LENGTH = "(x2 == 0 || x2 > 3.4e38 ? x2 : x2 * sqrt(1 + x3 / x2 * (x3 / x2)))"
+_SIZE = f"(abs(x0) == inf || abs(x1) == inf ? inf : {_LENGTH})"
 
 
 def _with_sizes(call: Call, x: Operand) -> tuple[Operand, ...]:
@@ -411,7 +413,7 @@ def _with_sizes(call: Call, x: Operand) -> tuple[Operand, ...]:
 
 
 def _length(call: Call, x: Operand) -> Operand:
-    made: Operand = call.op("pointwise", _with_sizes(call, x), f"y0 = {_LENGTH}", dtype="f32")
+    made: Operand = call.op("pointwise", _with_sizes(call, x), f"y0 = {_SIZE}", dtype="f32")
     return made
 
 

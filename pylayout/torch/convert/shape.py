@@ -221,23 +221,31 @@ def channel_shuffle(call: Call, x: Operand, groups: int) -> Operand:
     return made
 
 
-@converter("slice_scatter.default", moves=True)
+@converter("slice_scatter.default")
 def slice_scatter(
     call: Call, x: Operand, source: Operand, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Operand:
     dim = dim % x.ndim
     first, _ = part_of(x.shape[dim], start, end)
     require(source.dtype == x.dtype, f"dtype {source.dtype}")
-    spread = _spread(call, x, source, dim, first, step)
-    return _replaced(call, x, spread, dim, first, first + spread.shape[dim])
+    return _replaced(call, x, source, dim, first, step)
 
 
-@converter("select_scatter.default", moves=True)
+@converter("select_scatter.default")
 def select_scatter(call: Call, x: Operand, source: Operand, dim: int, index: int) -> Operand:
     dim = dim % x.ndim
     index = index + x.shape[dim] if index < 0 else index
     require(source.dtype == x.dtype, f"dtype {source.dtype}")
-    return _replaced(call, x, call.op("unsqueeze", source, dim), dim, index, index + 1)
+    return _replaced(call, x, call.op("unsqueeze", source, dim), dim, index, 1)
+
+
+@converter("pylayout.slice_scatter.default")
+def parts_scatter(
+    call: Call, x: Operand, source: Operand, starts: Sequence[int], axes: Sequence[int], steps: Sequence[int]
+) -> Operand:
+    require(source.dtype == x.dtype, f"dtype {source.dtype}")
+    made: Operand = call.op("slice_scatter", x, source, [*starts], axes=[*axes], steps=[*steps])
+    return made
 
 
 @converter("diagonal_scatter.default", moves=True)
@@ -288,34 +296,22 @@ def _within(call: Call, part: Operand, sizes: Sequence[int], dim: int, first: in
     return made
 
 
-def _spread(call: Call, x: Operand, source: Operand, dim: int, first: int, step: int) -> Operand:
-    """`source` with what x has between its positions, which are `step` apart: all from `first` to the last of them."""
-    count = source.shape[dim]
-    if step == 1 or count < 2:
-        return source
-    # One position less than all: behind the last there may be less than a step.
-    head = call.op("slice", x, [first], [first + (count - 1) * step], [dim])
-    shape = [*x.shape[:dim], count - 1, step, *x.shape[dim + 1 :]]
-    between = call.op("slice", call.op("reshape", head, shape), [1], [step], [dim + 1])
-    placed = call.op("unsqueeze", call.op("slice", source, [0], [count - 1], [dim]), dim + 1)
-    joined = call.op("concat", [placed, between], dim + 1)
-    whole = call.op("reshape", joined, [*x.shape[:dim], (count - 1) * step, *x.shape[dim + 1 :]])
-    made: Operand = call.op("concat", [whole, call.op("slice", source, [count - 1], [count], [dim])], dim)
-    return made
-
-
-def _replaced(call: Call, x: Operand, source: Operand, dim: int, first: int, last: int) -> Operand:
-    """x with `source` in the place of positions [first, last) along dim."""
+def _replaced(call: Call, x: Operand, source: Operand, dim: int, first: Any, step: int) -> Operand:
+    """x with `source` in the place of positions that begin with `first` along dim, `step` apart."""
+    made: Operand
     known = all(isinstance(size, int) for size in (first, *x.shape))
-    if known and first < last and call.is_written_back():  # where x lies, the rest is not touched
-        made: Operand = call.op("tensor_scatter", x, source, call.graph.number(first, "s64"), dim=dim)
+    if (
+        known and step == 1 and source.size > 0 and call.is_written_back()
+    ):  # a cache of keys, and one of values beside it
+        made = call.op("tensor_scatter", x, source, call.graph.number(first, "s64"), dim=dim)
         return made
-    parts = [source] if first < last else []
-    if first > 0:
-        parts.insert(0, call.op("slice", x, [0], [first], [dim]))
-    if last < x.shape[dim]:
-        parts.append(call.op("slice", x, [last], [x.shape[dim]], [dim]))
-    made = parts[0] if len(parts) == 1 else call.op("concat", parts, dim)
+    if isinstance(first, int):
+        made = call.op("slice_scatter", x, source, [first], axes=[dim], steps=[step])
+        return made
+    require(step == 1, "a step from where calls decide on")
+    last = first + source.shape[dim]
+    parts = [call.op("slice", x, [0], [first], [dim]), source, call.op("slice", x, [last], [x.shape[dim]], [dim])]
+    made = call.op("concat", parts, dim)
     return made
 
 
@@ -424,6 +420,8 @@ def as_strided_scatter(
     shape = flat.shape
     if known:
         require(0 not in size, "no elements")
+        last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        require(first >= 0 and last < x.size, "elements beside the tensor")
         rows, inner = _rows_at(size, stride, first, x.size)
         require(rows.size <= MAX_PLACES and np.unique(rows).size == rows.size, f"{rows.size} places, or overlaps")
         places = call.graph.constant(rows.reshape(-1, 1))

@@ -1,6 +1,9 @@
 // Kind fourier: lines are transposed into a buffer that holds a number of each side by side, transformed there, and
-// transposed back.  Two real lines are one complex one, whose halves are told apart by their symmetry.
+// transposed back.  Two real lines are one complex one, whose halves are told apart by their symmetry.  As these are
+// sums and differences, the second line is scaled to the size of the first one, by a power of two; lines with infinities
+// or NaN are transformed by themselves.
 #include <cmath>
+#include <cstring>
 #include <memory>
 
 #include "providers/host/common/host.h"
@@ -54,6 +57,44 @@ PL_VECTORISED void join_halves(const float* a, const float* b, int64_t n, int64_
   }
 }
 
+// The largest magnitude of each column of rows of kNumber floats, as bits: NaN's are the largest.
+PL_VECTORISED void largest_of_columns(const float* x, int64_t rows, uint32_t* largest) {
+  std::fill_n(largest, kNumber, 0u);
+  for (int64_t k = 0; k < rows; ++k) {
+    uint32_t bits[kNumber];
+    std::memcpy(bits, x + k * kNumber, sizeof bits);
+    for (int64_t i = 0; i < kNumber; ++i) {
+      const uint32_t magnitude = bits[i] & 0x7fffffffu;
+      largest[i] = magnitude > largest[i] ? magnitude : largest[i];
+    }
+  }
+}
+// Columns times their factors, kLines side by side in rows of kNumber floats.
+PL_VECTORISED void scale_columns(float* x, int64_t rows, const float* factors) {
+  for (int64_t k = 0; k < rows; ++k)
+    for (int64_t i = 0; i < kLines; ++i) x[k * kNumber + i] *= factors[i];
+}
+
+// Factors by which second lines become as large as the first ones, and those that undo it.
+struct Balance {
+  bool finite = true, even = true;  // even: all factors may as well be 1
+  float there[kLines], back[kLines];
+
+  // Of the bits of the largest magnitudes of both.
+  Balance(const uint32_t* first, const uint32_t* second) {
+    constexpr int kSmallest = 2, kMost = 120;  // exponents
+    for (int64_t i = 0; i < kLines; ++i) {
+      const int a = int(first[i] >> 23), b = int(second[i] >> 23);
+      finite = finite && a < 255 && b < 255;
+      const bool both = first[i] != 0 && second[i] != 0;
+      const int by = both ? std::max(-kMost, std::min(a - b, kMost)) : 0;
+      even = even && std::abs(by) <= kSmallest;
+      there[i] = std::ldexp(1.0f, by);
+      back[i] = std::ldexp(1.0f, -by);
+    }
+  }
+};
+
 struct FourierBody {
   Way way = Way::complex;
   bool inverse = false, windowed = false;
@@ -106,24 +147,54 @@ struct FourierBody {
       if (inverse) swap_parts(made, n);
       if (scale != 1) scale_run(made, n * kNumber, scale);
       store(made, kLines, first, y);
-    } else if (way == Way::real_to_half) {
-      load(x, first, n, room.a, kNumber);
-      load(x, first + kLines, n, room.a + kLines, kNumber);
+    } else if (!halves(first, true, true, x, window, y, room)) {
+      halves(first, true, false, x, window, y, room);
+      halves(first, false, true, x, window, y, room);
+    }
+  }
+
+  // First lines, and the second ones, or one of them.  False, and nothing is done, if both are asked for and one has an
+  // infinity or NaN.
+  bool halves(int64_t first, bool firsts, bool seconds, const float* x, const float* window, float* y,
+              const Room& room) const {
+    const int64_t n = transform->length(), half = n / 2 + 1, second = first + kLines;
+    const bool both = firsts && seconds;
+    if (!both) std::fill_n(room.a, 2 * buffer_floats(), 0.0f);
+    uint32_t largest[2 * kNumber];
+    if (way == Way::real_to_half) {
+      if (firsts) load(x, first, n, room.a, kNumber);
+      if (seconds) load(x, second, n, room.a + kLines, kNumber);
       if (window) weigh(room.a, window, n);
+      largest_of_columns(room.a, n, largest);
+      const Balance balance(largest, largest + kLines);
+      if (both && !balance.finite) return false;
+      if (!balance.even) scale_columns(room.a + kLines, n, balance.there);
       const float* made = transform->run(room.a, room.b, room.scratch);
       float *left = made == room.a ? room.b : room.a, *right = left + half_floats();
       split_halves(made, n, half, scale, left, right);
-      store(left, kLines, first, y);
-      store(right, kLines, first + kLines, y);
+      if (!balance.even)
+        for (float* part : {right, right + kLines}) scale_columns(part, half, balance.back);
+      if (firsts) store(left, kLines, first, y);
+      if (seconds) store(right, kLines, second, y);
     } else {
       float *left = room.b, *right = left + half_floats();
-      load(x, first, in_floats, left, kLines);
-      load(x, first + kLines, in_floats, right, kLines);
+      if (firsts) load(x, first, in_floats, left, kLines);
+      if (seconds) load(x, second, in_floats, right, kLines);
+      largest_of_columns(left, half, largest);
+      largest_of_columns(right, half, largest + kNumber);
+      for (uint32_t* of : {largest, largest + kNumber})
+        for (int64_t i = 0; i < kLines; ++i) of[i] = std::max(of[i], of[kLines + i]);
+      const Balance balance(largest, largest + kNumber);
+      if (both && !balance.finite) return false;
+      if (!balance.even)
+        for (float* part : {right, right + kLines}) scale_columns(part, half, balance.there);
       join_halves(left, right, n, half, scale, room.a);
-      const float* made = transform->run(room.a, room.b, room.scratch);
-      store(made + kLines, kNumber, first, y);
-      store(made, kNumber, first + kLines, y);
+      float* made = transform->run(room.a, room.b, room.scratch);
+      if (!balance.even) scale_columns(made, n, balance.back);
+      if (firsts) store(made + kLines, kNumber, first, y);
+      if (seconds) store(made, kNumber, second, y);
     }
+    return true;
   }
 
   PL_VECTORISED static void weigh(float* x, const float* window, int64_t n) {

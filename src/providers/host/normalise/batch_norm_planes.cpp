@@ -67,7 +67,8 @@ struct TrainingPlanesBody : ChannelPlanes {
       const auto mean = float(sum / count());
       each_plane(c, [&](int64_t at) { squares += sum_of_squares(read(x, at, positions, space), positions, mean); });
       const double rounded = sum / count() - double(mean);  // what the squares are about is not quite the mean
-      const double variance = std::max(0.0, squares / count() - rounded * rounded);
+      // NaN stays what it is.
+      const double variance = std::max(squares / count() - rounded * rounded, 0.0);
       means[size_t(c)] = mean;
       variances[size_t(c)] = float(variance);
       const auto scale = float(double(weight[size_t(c)]) / std::sqrt(variance + eps));
