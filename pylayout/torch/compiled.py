@@ -453,7 +453,7 @@ class _Division:
         # Parts of known values, which share the memory of these, are taken where somebody reads them.
         divided = {node for node in self._nodes if is_folded_apart(node, self._folded) and is_view(node)}
         called |= divided
-        level_of = {**self._level, **{node: self._level[node.args[0]] for node in divided}}  # type: ignore[index]
+        level_of = {**self._level, **{node: self._level[node.args[0]] for node in divided}}
         here = [node for node in self._nodes if node.op == "get_attr" or node in called]
         copied: dict[Node, Callable[[], torch.Tensor]] = {}  # whoever gets a known value may write to it
         for node in reversed(here):
