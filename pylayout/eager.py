@@ -33,7 +33,7 @@ class EagerGraph:
             check(lib.pl_graph_value_tensor(graph._handle, item["id"], out))
             self._constants[item["name"]] = adopt(out[0])
         self._nodes = [
-            (node["op"], node["attributes"], node["inputs"], [value["name"] for value in node["outputs"]])
+            (node["op"], node["text"], node["inputs"], [value["name"] for value in node["outputs"]])
             for node in described["nodes"]
         ]
         self._attributes: dict[str, list[Attributes]] = {}  # of the nodes, by policy
@@ -50,7 +50,7 @@ class EagerGraph:
             raise InvalidArgumentError(f"graph: {len(tensors)} inputs given, expected {len(self._inputs)}")
         if layout not in self._attributes:
             self._attributes[layout] = [
-                Attributes(attribute_text(op, {**attributes, "layout": layout})) for op, attributes, _, _ in self._nodes
+                Attributes(f"{text} {attribute_text(op, {'layout': layout})}") for op, text, _, _ in self._nodes
             ]
         values: dict[str | None, Tensor | None] = {None: None}
         values.update(self._constants)

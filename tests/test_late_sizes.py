@@ -328,7 +328,7 @@ FIXED = {
     "weights have as many channels as a group, so that no two axes are alike": {
         "conv1d": {1: 1},
         "conv2d": {1: 7},
-        "conv3d": {1: 3},
+        "conv3d": {1: 5},
         "conv_integer": {1: 1},
         "conv_transpose2d": {1: 2},
         "qlinear_conv": {1: 10},

@@ -140,6 +140,9 @@ def _zeros(size: Any, **options: Any) -> torch.Tensor:
     return torch.zeros(size, **options)
 
 
+_MOST_COMPARED = 1 << 28  # pairs of an element and a bin
+
+
 def _histc(x: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torch.Tensor:
     """Integers, too, as devices count them: the CPU has only floats."""
     least, largest = float(min), float(max)
@@ -151,10 +154,13 @@ def _histc(x: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torc
     if least == largest:
         least, largest = least - 1, largest + 1
     places = ((values - least) * bins / (largest - least)).floor().clamp(max=bins - 1)
-    # Values out of range, and NaN, go to a place behind the last, which is cut off.
-    counted = torch.where((values >= least) & (values <= largest), places, bins).to(torch.int64)
-    counts = torch.zeros(bins + 1, device=x.device).scatter_add_(0, counted, torch.ones_like(values))
-    return counts[:bins].to(x.dtype)
+    # Values out of range, and NaN, have a place behind the last.
+    counted = torch.where((values >= least) & (values <= largest), places, bins)
+    if bins * values.numel() <= _MOST_COMPARED:  # sums at few places would wait for each other
+        every = torch.arange(bins, device=x.device, dtype=torch.float32)
+        return (counted == every[:, None]).sum(1).to(x.dtype)
+    ends = torch.searchsorted(counted.sort()[0], torch.arange(bins + 1, device=x.device, dtype=torch.float32))
+    return ends.diff().to(x.dtype)
 
 
 def _has_nested_tensors(x: torch.Tensor, mask: torch.Tensor) -> bool:

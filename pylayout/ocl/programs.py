@@ -29,7 +29,7 @@ from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .._load import ffi, lib
-from ..calls import attribute_text, schemas
+from ..calls import schemas
 from ..errors import Error, UnsupportedError, check
 from ..graph import Graph
 from ..tensor import Tensor, adopt
@@ -612,8 +612,7 @@ def _joined(
     made: _Ops = []
     for node in described["nodes"]:
         made_here = [each["id"] for each in node["outputs"]]
-        text = attribute_text(node["op"], node["attributes"])
-        made.append((node["op"], text, [ids[name] for name in node["inputs"]], made_here))
+        made.append((node["op"], node["text"], [ids[name] for name in node["inputs"]], made_here))
         ids.update((each["name"], each["id"]) for each in node["outputs"])
     outputs = {each["name"]: each["id"] for each in described["outputs"]}
     found = [outputs.get(f"r{place}", -1) for place in range(len(wanted))]

@@ -473,7 +473,8 @@ std::string Graph::json() const {
   }
   json.end().key("nodes").list();
   for (const Node& node : nodes_) {
-    json.object().field("name", node.name).field("op", node.schema->name).key("attributes").object();
+    json.object().field("name", node.name).field("op", node.schema->name);
+    json.field("text", node.attributes.str()).key("attributes").object();  // the text has infinities and NaN, too
     for (const auto& [key, attribute] : node.attributes) json.field(key.text(), attribute);
     json.end().key("inputs");
     names(node.inputs);

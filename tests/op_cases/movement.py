@@ -35,29 +35,6 @@ add("embedding", indexed((11, 7), (2, 3), 11, first=True), lambda torch, f, t, a
 add("gather", indexed(X4, (2, 4, 9, 10), 19), lambda torch, f, t, a: torch.gather(t[0], 1, wrapped(t[1], 19)), dim=1)
 
 
-def in_order(*shape: int, values: tuple[int, ...], dtype: str = "f4"):
-    """Rows in order, of few numbers, and values: some of these numbers, some beyond them."""
-
-    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
-        return [np.sort(rng.integers(-20, 20, shape).astype(dtype)), rng.integers(-25, 25, values).astype(dtype)]
-
-    return make
-
-
-def searched(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
-    return torch.searchsorted(t[0], t[1], right=a.get("right", False))
-
-
-for _right in (False, True):
-    add("searchsorted", in_order(1000, values=(3, 100)), searched, right=_right, name=f"one row {_right}")
-    add("searchsorted", in_order(3, 2, 17, values=(3, 2, 33)), searched, right=_right, name=f"rows {_right}")
-    add("searchsorted", in_order(5, 64, values=(5, 9), dtype="i8"), searched, right=_right, name=f"integers {_right}")
-add("searchsorted", in_order(33, values=(), dtype="i1"), searched, name="one value")
-add("searchsorted", in_order(4, 0, values=(4, 3)), searched, name="no elements")
-add("searchsorted", in_order(0, 4, values=(0, 3)), searched, name="no rows")
-add("searchsorted", in_order(4, values=(0, 3)), searched, name="no values")
-
-
 def put(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     y, src = t[0].clone(), t[1]
     places = [slice(None)] * y.ndim

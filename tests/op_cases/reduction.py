@@ -149,3 +149,26 @@ add("non_max_suppression", found_boxes(2, 3, 40), suppressed, max_boxes=7, iou_t
 add("non_max_suppression", found_boxes(1, 1, 300, 40.0), suppressed, max_boxes=300, iou_threshold=0.3)
 add("non_max_suppression", found_boxes(1, 2, 30), suppressed, max_boxes=30, iou_threshold=0.5, boxes_are="centres")
 add("non_max_suppression", found_boxes(1, 2, 0), suppressed, max_boxes=3)
+
+
+def in_order(*shape: int, values: tuple[int, ...], dtype: str = "f4"):
+    """Rows in order, of few numbers, and values: some of these numbers, some beyond them."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        return [np.sort(rng.integers(-20, 20, shape).astype(dtype)), rng.integers(-25, 25, values).astype(dtype)]
+
+    return make
+
+
+def searched(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    return torch.searchsorted(t[0], t[1], right=a.get("right", False))
+
+
+for _right in (False, True):
+    add("searchsorted", in_order(1000, values=(3, 100)), searched, right=_right, name=f"one row {_right}")
+    add("searchsorted", in_order(3, 2, 17, values=(3, 2, 33)), searched, right=_right, name=f"rows {_right}")
+    add("searchsorted", in_order(5, 64, values=(5, 9), dtype="i8"), searched, right=_right, name=f"integers {_right}")
+add("searchsorted", in_order(33, values=(), dtype="i1"), searched, name="one value")
+add("searchsorted", in_order(4, 0, values=(4, 3)), searched, name="no elements")
+add("searchsorted", in_order(0, 4, values=(0, 3)), searched, name="no rows")
+add("searchsorted", in_order(4, values=(0, 3)), searched, name="no values")

@@ -437,3 +437,47 @@ def test_memory_of_an_argument_that_is_read_later_is_not_written_before():
 
     for _ in range(3):  # the first time it does not wait
         assert put() == (wanted.tolist(), [3.0, 6.0, 3.0, 4.0, 5.0, 6.0])
+
+
+# ---- elementwise steps of an op ----
+
+JOINED = {  # forward, and both ways
+    "smooth_l1_loss": (lambda f, x, y: f.smooth_l1_loss(x, y, beta=0.7), 2, 6),
+    "huber_loss": (lambda f, x, y: f.huber_loss(x, y), 2, 7),
+    "mse_loss": (lambda f, x, y: f.mse_loss(x, y), 2, 4),
+    "elu": (lambda f, x, y: f.elu(x, 0.3), 1, 2),
+    "softplus": (lambda f, x, y: f.softplus(x, 0.5), 1, 2),
+    "softmax": (lambda f, x, y: f.softmax(x, -1), 1, 4),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_steps_that_follow_each_other_are_one(name):
+    function, forward, both = JOINED[name]
+    x, y = torch.randn(4, 33), torch.randn(4, 33)
+    there, other = x.to(OCL).requires_grad_(), y.to(OCL)
+    here = x.clone().requires_grad_()
+    made, wanted = function(torch.nn.functional, there, other), function(torch.nn.functional, here, y)
+    scale = torch.randn_like(wanted)
+    torch.testing.assert_close(made.cpu(), wanted)
+    made.backward(scale.to(OCL))
+    wanted.backward(scale)
+    torch.testing.assert_close(there.grad.cpu(), here.grad)
+
+    def step():
+        there.grad = None
+        function(torch.nn.functional, there, other).backward(scale_there)
+        torch.ocl.synchronize()
+
+    scale_there = scale.to(OCL)
+    step()
+    assert len(starts(step)) <= both
+    with torch.no_grad():
+        assert len(starts(lambda: (function(torch.nn.functional, there, other), torch.ocl.synchronize()))) <= forward
+
+
+def test_numbers_that_json_has_not():
+    x = torch.tensor([0.0, 1.0, float("nan"), -2.0, float("inf")])
+    y = torch.tensor([0.0, 2.0, 1.0, 3.0, 0.5])
+    torch.testing.assert_close(torch.xlogy(x.to(OCL), y.to(OCL)).cpu(), torch.xlogy(x, y), equal_nan=True)
+    torch.testing.assert_close(x.to(OCL).logsumexp(0).cpu(), x.logsumexp(0), equal_nan=True)
