@@ -57,12 +57,15 @@ def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType
         array = numpy.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise ArgumentTypeError(f"{what} is no array: {error}") from None
-    if array.dtype == object and array.size and all(isinstance(each, int) for each in array.flat):
+    large = array.dtype == object and not isinstance(value, numpy.ndarray)  # which NumPy made of Python's integers
+    if large and array.size and all(isinstance(each, int) for each in array.flat):
         array = _large_integers(array, dtype, what)
     if array.dtype == object:
         hint = ""
         if hasattr(value, "base_data") and hasattr(value, "queue"):  # pyopencl.array.Array
             hint = "; Tensor.from_cl_buffer(a.base_data, a.shape, a.dtype, None, a.queue, offset=a.offset) shares it"
+        elif isinstance(value, numpy.ndarray):
+            hint = "; its dtype is object, expected one of numbers"
         raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number{hint}")
     try:
         meant = dtype or _NARROWED.get(array.dtype) or dtype_of(array.dtype)

@@ -15,6 +15,7 @@ from .arrays import as_input
 from .dtypes import dtype_of
 from .einsum import contract
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, UnsupportedError
+from .sizes import Size
 from .value import Builder, graph_of
 
 __all__ = ["COMPOSED", "append", "chosen", "make", "signature_of"]
@@ -345,7 +346,12 @@ def nll_loss(
         raise ShapeError(f"nll_loss: target has shape {target.shape}, expected {expected}")
     ignore = _integer("nll_loss", "ignore_index", ignore_index)
     counts = call("cast", call("ne", target, ignore), x.dtype.name)
-    safe = call("pointwise", [target], "y0 = where(x0 == s0, 0, x0)", scalars=[float(ignore)])
+    # What is no class names none, either from the end.
+    if isinstance(x.shape[1], Size):
+        safe = call("pointwise", [target], "y0 = where(x0 == s0, 0, x0)", scalars=[float(ignore)])
+    else:
+        text = "y0 = x0 == s0 ? 0 : x0 < 0 ? s1 : x0"
+        safe = call("pointwise", [target], text, scalars=[float(ignore), float(x.shape[1])])
     if weight is not None:
         weight = call.tensor(weight, "weight")
         if weight.shape != x.shape[1:2]:

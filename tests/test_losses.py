@@ -154,3 +154,7 @@ def test_classes_that_there_are_not(rng: np.random.Generator) -> None:
         with pytest.raises(pl.InvalidArgumentError, match=f"cross_entropy_backward: {message}"):
             ops.cross_entropy_backward(x, target, grad)
         assert np.isfinite(np.asarray(ops.cross_entropy(x, target, ignore_index=5)))
+        for beside in (-1, 5):
+            target.flat[1] = beside
+            with pytest.raises(pl.InvalidArgumentError, match="expected"):
+                ops.nll_loss(x, target)

@@ -122,6 +122,14 @@ pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes
     std::vector<TensorRef> destinations;
     if (const size_t count = up_to_last(outputs, capacity))
       destinations = tensors_of(*call.context, call.schema.name, outputs, count, function, "outputs");
+    if (!destinations.empty()) {  // nothing is written to them if there is not room for all
+      std::vector<TensorDesc> descs;
+      for (const TensorRef& tensor : call.inputs) descs.push_back(tensor ? tensor->desc() : TensorDesc());
+      const size_t count = make_op(call.schema, call.attributes->attributes, descs).outputs.size();
+      if (output_count) *output_count = count;
+      require(count <= capacity, Code::invalid_argument, call.schema.name, ": outputs has room for ", capacity,
+              ", expected ", count);
+    }
     std::vector<TensorRef> results = call.context->run(call.schema, call.attributes, call.inputs, destinations);
     if (output_count) *output_count = results.size();  // also when they do not fit: so much room is needed
     require(results.size() <= capacity, Code::invalid_argument, call.schema.name, ": outputs has room for ", capacity,

@@ -143,6 +143,9 @@ std::pair<TensorDesc, std::vector<char>> Graph::contents_of(const SizeRule& cons
   const auto put = [&](auto type) {
     for (size_t i = 0; i < numbers.size(); ++i) {
       const auto number = decltype(type)(numbers[i]);
+      if constexpr (std::is_same_v<decltype(type), int32_t>)
+        require(number == numbers[i], Code::shape, "graph: ", constant.str(), ": ", numbers[i],
+                " does not fit s32, the dtype of the value");
       std::memcpy(data.data() + i * sizeof number, &number, sizeof number);
     }
   };

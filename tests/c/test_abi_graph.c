@@ -254,3 +254,26 @@ TEST("all") {
   OK(pl_context_release(context));
   CHECK_EQUAL(remove("abi-test.plan"), 0);
 }
+
+TEST("elements_are_joined") {
+  const int64_t shape[2] = {2, 3};
+  pl_context context;
+  pl_graph graph, joined;
+  pl_value x, y, z;
+  char* text;
+  OK(pl_context_create("opencl=false", &context));
+  OK(pl_graph_create(context, &graph));
+  OK(pl_graph_input(graph, "x", PL_F32, 2, shape, NULL, NULL, &x));
+  OK(pl_graph_op(graph, "neg", NULL, &x, 1, NULL, &y, NULL));
+  OK(pl_graph_op(graph, "exp", NULL, &y, 1, NULL, &z, NULL));
+  OK(pl_graph_output(graph, z, "z", NULL));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "joined is NULL", pl_graph_join_elements(graph, NULL));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "graph", pl_graph_join_elements(NULL, &joined));
+  OK(pl_graph_join_elements(graph, &joined));
+  OK(pl_graph_describe(joined, NULL, &text));
+  CHECK(strstr(text, "pointwise") && strstr(text, "exp(") && !strstr(text, "neg"));
+  pl_string_free(text);
+  OK(pl_graph_release(joined));
+  OK(pl_graph_release(graph));
+  OK(pl_context_release(context));
+}

@@ -329,6 +329,16 @@ static void test_given_results(pl_context context) {
     }
     CHECK(!outputs[PARTS]);
   }
+  { /* what is given stays as it was where there is not room for all */
+    const float before = -7.0f;
+    pl_tensor given = make_tensor(context, 1, one, NULL, &before, 1);
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "room for 1, expected 40",
+          pl_op_run(context, "split", attributes, &x, 1, &given, 1, &count));
+    CHECK_EQUAL(count, PARTS);
+    OK(pl_tensor_read(given, &read, sizeof read));
+    CHECK(read == before);
+    OK(pl_tensor_release(given));
+  }
   OK(pl_attributes_release(attributes));
   OK(pl_tensor_release(x));
 }

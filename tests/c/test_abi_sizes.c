@@ -174,6 +174,7 @@ TEST("expressions that make no sense are refused") {
   OK(pl_attributes_create(NULL, &none));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "\"t\"", pl_graph_sizes(graph, NULL, PL_S64, "[t]", &value));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "s+", pl_graph_sizes(graph, NULL, PL_S64, "[s+]", &value));
+  FAILS(PL_ERROR_SHAPE, "does not fit s32", pl_graph_sizes(graph, NULL, PL_S32, "s*4294967296", &value));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "#99.0", pl_graph_sizes(graph, NULL, PL_S64, "[#99.0]", &value));
   FAILS(PL_ERROR_UNSUPPORTED, "expected s64, s32 or f32", pl_graph_sizes(graph, NULL, PL_U8, "s", &value));
   FAILS(PL_ERROR_UNSUPPORTED, "== 5, here 6 and 5", pl_graph_require(graph, "s==5"));

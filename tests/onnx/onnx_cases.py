@@ -115,6 +115,7 @@ case("InstanceNormalization", randn(2, 5, 3, 4), positive(5), randn(5), opsets=(
 case("GroupNormalization", randn(2, 6, 3, 4), positive(6), randn(6), opsets=(21,), const=(1, 2), num_groups=3)
 case("LayerNormalization", randn(2, 3, 8), positive(8), randn(8), const=(1, 2))
 case("LayerNormalization", randn(2, 3, 8), positive(3, 8), randn(3, 8), axis=1, outputs=3)
+case("LayerNormalization", randn(2, 8).astype("float16"), positive(8).astype("float16"), outputs=3, tolerance=4e-3)
 case("LayerNormalization", randn(2, 3, 8), positive(8), const=(1,), axis=1, epsilon=1e-2)
 case("RMSNormalization", randn(2, 3, 8), positive(8), opsets=(23,), const=(1,))
 case("LpNormalization", positive(3, 5), axis=1, p=1)

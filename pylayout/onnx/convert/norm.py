@@ -98,7 +98,7 @@ def group_normalization_21(node: Node) -> Result:
 @converter("LayerNormalization", since=1)
 def layer_normalization(node: Node) -> Result:
     x, scale, bias = node.x(0), node.x(1), node.optional(2)
-    node.ignore("stash_type")
+    stash = node.integer("stash_type", 1)  # of the statistics: 1 is float32, others the dtype of x
     axis = node.axis(node.integer("axis", -1), x.ndim)
     eps = node.number("epsilon", 1e-5)
     shape = tuple(x.shape[axis:])
@@ -110,6 +110,7 @@ def layer_normalization(node: Node) -> Result:
     if not (node.wants(1) or node.wants(2)):
         return y
     axes = list(range(axis, x.ndim))
+    x = cast(node, x, "f32") if stash == 1 else x
     mean = node.op("mean", x, axes, True)
     squares = node.op("mean", node.op("square", node.op("sub", x, mean)), axes, True)
     inverse = node.op("rsqrt", node.op("add", squares, node.scalar_like(eps, squares)))

@@ -1,5 +1,6 @@
 // Matrix products: the inner product and matmul primitives for `linear`, matmul for `matmul`.
 #include <algorithm>
+#include <limits>
 
 #include "providers/onednn/candidates.h"
 
@@ -8,11 +9,19 @@ namespace {
 
 TensorDesc plain(const TensorDesc& tensor) { return TensorDesc::dense(tensor.dtype, tensor.shape); }
 
+// More rows than oneDNN counts: what it divides by them overflows.
+bool has_too_many_rows(const Op& op, int64_t rows, CandidateList& out) {
+  if (rows <= std::numeric_limits<int32_t>::max()) return false;
+  refuse(op, out, concat(rows, " rows, expected at most 2^31 - 1"));
+  return true;
+}
+
 // x (rows, in) times weight (out, in): all leading dimensions of x are rows.
 void list_linear(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
   const int64_t in = op.in(1).shape[1], columns = op.in(1).shape[0], rows = op.out().elements() / columns;
+  if (has_too_many_rows(op, rows, out)) return;
   const MemoryDesc x = plain_md(type, {rows, in}), y = plain_md(type, {rows, columns});
   PrimitiveAttributes post_ops;
   std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, plain(op.in(0))), output(DNNL_ARG_DST, plain(op.out()))};
@@ -103,6 +112,7 @@ void list_matmul(const Op& op, CandidateList& out) {
     a.sizes = {op.in(0).elements() / in, in};
     a.strides = row_major(a.sizes);
   }
+  if (has_too_many_rows(op, op.out().elements() / std::max<int64_t>(1, columns), out)) return;
   const size_t rank = std::max(a.sizes.size(), b.sizes.size());
   a.pad_rank(rank);
   b.pad_rank(rank);
