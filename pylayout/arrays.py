@@ -57,8 +57,8 @@ def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType
         array = numpy.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise ArgumentTypeError(f"{what} is no array: {error}") from None
-    large = array.dtype == object and not isinstance(value, numpy.ndarray)  # which NumPy made of Python's integers
-    if large and array.size and all(isinstance(each, int) for each in array.flat):
+    whole = array.dtype == object and array.size > 0 and all(isinstance(each, int) for each in array.flat)
+    if whole and max(each.bit_length() for each in array.flat) > 63:
         array = _large_integers(array, dtype, what)
     if array.dtype == object:
         hint = ""

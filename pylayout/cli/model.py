@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,25 +149,43 @@ def _shapes(options: argparse.Namespace, inputs: Sequence[Any]) -> dict[str, tup
 
 
 def _array_shapes(options: argparse.Namespace, inputs: Sequence[Any]) -> dict[str, tuple[int, ...]]:
-    """The shapes of arrays that --input gives. What is wrong with them is said when they are read."""
+    """The shapes of arrays that --input gives."""
     import numpy as np
 
-    names = [item.name for item in inputs]
+    by_name = {item.name: item for item in inputs}
     shapes: dict[str, tuple[int, ...]] = {}
     for text in options.input:
-        name, equals, file = text.partition("=")
-        if not equals or name not in names:
-            name, file = "", text
-        try:
-            if file.endswith(".npy"):
-                name = name or next(each for each in names if each not in shapes)
-                shapes[name] = np.load(file, mmap_mode="r", allow_pickle=False).shape
-            elif file.endswith(".npz") and not name:
-                with np.load(file, allow_pickle=False) as arrays:
-                    shapes.update({key: arrays[key].shape for key in arrays.files if key in names})
-        except (*_UNREADABLE, StopIteration):
+        name, file = _named_file(text, by_name)
+        path = Path(file)
+        if path.suffix not in (".npy", ".npz"):
             continue
+        check_file("--input", file, text)
+        if path.suffix == ".npz" and not name:
+            shapes.update({key: array.shape for key, array in _load(text, path).items() if key in by_name})
+            continue
+        name = name or next((each for each in by_name if each not in shapes), "")
+        try:
+            shape = np.load(path, mmap_mode="r", allow_pickle=False).shape if path.suffix == ".npy" else None
+        except _UNREADABLE:
+            _load(text, path)  # which says what is wrong
+            continue
+        if not name or shape is None:
+            continue
+        dims = by_name[name].dims
+        if dims is not None and len(shape) not in (len(dims), len(dims) - 1):  # the first axis may be left out
+            raise UsageError(f"--input {text}: has shape {shape}, expected {len(dims)} axes as input {name} has")
+        shapes[name] = shape
     return shapes
+
+
+def _named_file(text: str, inputs: Collection[str]) -> tuple[str, str]:
+    """The input that an --input names, or "", and the file."""
+    name, equals, file = text.partition("=")
+    if equals and name in inputs:
+        return name, file
+    if equals and Path(file).exists() and not Path(text).exists():
+        raise UsageError(f"--input {text}: there is no input {name!r}, expected {', '.join(inputs)}")
+    return "", text
 
 
 def read_model(options: argparse.Namespace) -> tuple[Any, dict[str, tuple[int, ...]]]:
@@ -282,11 +300,7 @@ def read_inputs(options: argparse.Namespace, inputs: Sequence[dict[str, Any]]) -
     given: dict[str, Any] = {}
     words = []
     for text in options.input:
-        name, equals, file = text.partition("=")
-        if equals and name not in by_name and Path(file).exists() and not Path(text).exists():
-            raise UsageError(f"--input {text}: there is no input {name!r}, expected {', '.join(by_name)}")
-        if not equals or name not in by_name:
-            name, file = "", text
+        name, file = _named_file(text, by_name)
         path = Path(file)
         check_file("--input", file, text)
         words.append(path.name)

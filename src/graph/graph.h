@@ -232,6 +232,7 @@ class Graph {
   SizeExpression settled(const SizeExpression& size) const;
   // As they are for the sizes that values have now (graph/size_rules.cpp).
   void check(const SizeRule& condition) const;
+  std::string named(std::string text) const;  // of sizes, with the names of axes for those that have one
   TensorRef tensor_of(const SizeRule& constant, DType dtype, Device& device) const;
   std::pair<TensorDesc, std::vector<char>> contents_of(const SizeRule& constant, DType dtype) const;
   Attributes with_late(Attributes attributes, const std::vector<LateAttribute>& late) const;

@@ -1,5 +1,6 @@
 // What of a graph follows from sizes beside its shapes: attributes, constants, and the sizes for which it holds.
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "graph/graph.h"
@@ -120,7 +121,23 @@ void Graph::check(const SizeRule& condition) const {
                      : condition.kind == SizeRule::Kind::less      ? left < right
                                                                    : left <= right;
   if (holds) return;
-  fail(Code::unsupported, "graph: it was made for sizes where ", condition.str(), ", here ", left, " and ", right);
+  fail(Code::unsupported, "graph: it was made for sizes where ", named(condition.str()), ", here ", left, " and ",
+       right);
+}
+
+std::string Graph::named(std::string text) const {
+  for (const GraphInput& input : inputs_)
+    for (size_t i = input.axes.size(); i-- > 0;) {
+      if (input.axes[i].empty()) continue;
+      const std::string source = concat("#", input.value, ".", i);
+      for (size_t at = 0; (at = text.find(source, at)) != std::string::npos;) {
+        const size_t behind = at + source.size();
+        const bool whole = behind == text.size() || !std::isdigit(static_cast<unsigned char>(text[behind]));
+        if (whole) text.replace(at, source.size(), input.axes[i]);
+        at += whole ? input.axes[i].size() : source.size();
+      }
+    }
+  return text;
 }
 
 std::pair<TensorDesc, std::vector<char>> Graph::contents_of(const SizeRule& constant, DType dtype) const {
