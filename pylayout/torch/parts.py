@@ -139,5 +139,9 @@ def join_written_parts(graph: Graph) -> None:
             made.meta.update(node.meta)
             made.meta["val"] = like
         node.replace_all_uses_with(made)
-        parts[made] = parts.pop(node)
-    graph.eliminate_dead_code()
+        parts[made] = part
+    # What was joined, and the parts that were taken for it alone.
+    left = {*parts, *(part.base for part in parts.values())}
+    for node in reversed(graph.nodes):
+        if node in left and node.op == "call_function" and not node.users:
+            graph.erase_node(node)
