@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,13 +31,20 @@ class LateGraph(Graph):
         super().__init__(sizes)
         self.is_building = True
         self.asking = ""  # for whom the next requirements are
-        self._asked_by: dict[str, str] = {}  # by requirement
+        self._asked_by: dict[str, str] = {}  # by requirement, as errors have it
+        self._axes: dict[str, str] = {}  # the names of the sizes of inputs
         # By value; of a size that is no integer what makes one. Sizes and values refer to their graph, which refers to
         # none of them, so that its memory does not wait for the collector.
         self._late_shapes: dict[int, tuple[int | tuple[str, int, bool], ...]] = {}
 
     def _value(self, identifier: int, name: str) -> Value:
         return LateValue(self, identifier, name)
+
+    def input(self, name: str, shape: Sequence[int | str], *options: Any, **more: Any) -> Value:
+        """As of Graph."""
+        made = super().input(name, shape, *options, **more)
+        self._axes.update({f"#{made._id}.{dim}": size for dim, size in enumerate(shape) if isinstance(size, str)})
+        return made
 
     def late_shape(self, value: Value) -> tuple[AnySize, ...]:
         """The sizes of a value, as expressions where nothing else is known of them."""
@@ -66,7 +74,8 @@ class LateGraph(Graph):
 
     def require(self, condition: str) -> None:
         super().require(condition)
-        self._asked_by.setdefault(_plain(condition), self.asking)
+        named = re.sub(r"#\d+\.\d+", lambda size: self._axes.get(size[0], size[0]), condition)
+        self._asked_by.setdefault(_plain(named), self.asking)
 
     def asked_by(self, message: str) -> str:
         """For whom the requirement is that an error names, which binding to other sizes raised; "" if unknown."""

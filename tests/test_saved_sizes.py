@@ -70,7 +70,7 @@ def test_sizes_of_a_constant_that_no_op_reads(tmp_path):
     for s in (6, 3, 10):
         x = values(1, s, 6)
         assert_equal(again.run(x), plan.run(x))
-    with pytest.raises(pl.UnsupportedError, match=r"2 < #0\.1, here 2 and 2"):
+    with pytest.raises(pl.UnsupportedError, match="2 < s, here 2 and 2"):
         again.run(values(1, 2, 6))
 
 
@@ -85,7 +85,7 @@ def test_what_is_required_of_sizes_is_kept(tmp_path):
     plan, path = saved(tmp_path, graph)
     again = pl.load_plan(path)
     assert again.run(values(9, 4))[0].shape == (4, 4)
-    with pytest.raises(pl.UnsupportedError, match=r"#0\.0 <= 10, here 12 and 10"):
+    with pytest.raises(pl.UnsupportedError, match="s <= 10, here 12 and 10"):
         again.run(values(12, 4))
     with pytest.raises(pl.ShapeError, match=r'input "x" has shape \(3, 5\), expected \(s, 4\)'):
         again.run(values(3, 5))
