@@ -603,20 +603,19 @@ def _joined(
             check(lib.pl_graph_output(graph._handle, value_id, f"r{place}".encode(), ffi.NULL))
     joined = graph.join_elements()
     described = joined.describe()
-    results = [each["id"] for each in described["outputs"]]
-    if len(described["nodes"]) == len(ops) or len({*results}) < len(results):  # each is what a step of its own gives
+    results = {each["name"]: each["id"] for each in described["outputs"]}
+    if len(described["nodes"]) == len(ops) or len({*results.values()}) < len(results):  # a step gives each of its own
         return None
-    names = {made: each["name"] for made, each in zip(inputs.values(), described["inputs"], strict=True)}
+    names = {value_id: each["name"] for value_id, each in zip(inputs.values(), described["inputs"], strict=True)}
     ids: dict[str | None, int] = {None: -1}
     ids.update((each["name"], each["id"]) for part in ("inputs", "constants") for each in described[part])
     made: _Ops = []
     for node in described["nodes"]:
-        made_here = [each["id"] for each in node["outputs"]]
-        made.append((node["op"], node["text"], [ids[name] for name in node["inputs"]], made_here))
-        ids.update((each["name"], each["id"]) for each in node["outputs"])
-    outputs = {each["name"]: each["id"] for each in described["outputs"]}
-    found = [outputs.get(f"r{place}", -1) for place in range(len(wanted))]
-    return joined, made, found, {node: ids[names[value_id]] for node, value_id in inputs.items()}
+        given = {each["name"]: each["id"] for each in node["outputs"]}
+        made.append((node["op"], node["text"], [ids[name] for name in node["inputs"]], [*given.values()]))
+        ids.update(given)
+    wanted = [results.get(f"r{place}", -1) for place in range(len(wanted))]
+    return joined, made, wanted, {node: ids[names[value_id]] for node, value_id in inputs.items()}
 
 
 def _tell(shim: Shim, program: int, made: Made, expected: Sequence[Any]) -> None:

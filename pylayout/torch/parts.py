@@ -93,23 +93,17 @@ def _joined(node: Any, parts: dict[Node, _Part]) -> _Part | None:
         # A slice that ends elsewhere has another size.
         like = inner.base.meta["val"].shape == source.meta["val"].shape
         inner = inner if same and like and inner.base.args[0] is base else None
-    if sliced is not None:
-        dim, first, step = sliced
-        if inner is None:
-            return _Part(base, source, [first], [dim], [step])
-        made = _Part(base, inner.source, [*inner.starts], [*inner.axes], [*inner.steps])
-        made.selected = inner.selected
-        if dim in made.axes:
-            at = made.axes.index(dim)
-            made.starts[at], made.steps[at] = first + step * made.starts[at], step * made.steps[at]
-            return made
-    else:
-        assert selected is not None
-        (dim, first), step = selected, 1
-        axes, dims = (inner.axes, inner.selected) if inner else ([], [])
-        made = _Part(base, inner.source if inner else source, [], [axis + (axis >= dim) for axis in axes], [])
-        made.starts, made.steps = ([*inner.starts], [*inner.steps]) if inner else ([], [])
-        made.selected = sorted([*(axis + (axis >= dim) for axis in dims), dim])
+    before = inner or _Part(node, source, [], [], [])
+    dim, first, step = sliced or (*selected, 1)  # type: ignore[misc]
+    made = _Part(base, before.source, [*before.starts], [*before.axes], [*before.steps])
+    made.selected = before.selected
+    if selected is not None:  # which the part before has no dimension for
+        made.axes = [axis + (axis >= dim) for axis in before.axes]
+        made.selected = sorted([*(axis + (axis >= dim) for axis in before.selected), dim])
+    if dim in made.axes:
+        at = made.axes.index(dim)
+        made.starts[at], made.steps[at] = first + step * made.starts[at], step * made.steps[at]
+        return made
     made.starts.append(first)
     made.axes.append(dim)
     made.steps.append(step)
@@ -126,7 +120,6 @@ def join_written_parts(graph: Graph) -> None:
         parts[node] = part
         if part.source is node.args[1]:  # no chain, as far as it goes
             continue
-        like = node.meta["val"]
         with graph.inserting_before(node):
             source = part.source
             for dim in part.selected:
@@ -137,7 +130,6 @@ def join_written_parts(graph: Graph) -> None:
                 torch.ops.pylayout.slice_scatter.default, (part.base, source, part.starts, part.axes, part.steps)
             )
             made.meta.update(node.meta)
-            made.meta["val"] = like
         node.replace_all_uses_with(made)
         parts[made] = part
     # What was joined, and the parts that were taken for it alone.

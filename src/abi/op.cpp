@@ -1,6 +1,7 @@
 // The C ABI of op calls and their attributes.
 #include "ops/op.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "abi/guard.h"
@@ -122,7 +123,10 @@ pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes
     std::vector<TensorRef> destinations;
     if (const size_t count = up_to_last(outputs, capacity))
       destinations = tensors_of(*call.context, call.schema.name, outputs, count, function, "outputs");
-    if (!destinations.empty()) {  // nothing is written to them if there is not room for all
+    const std::vector<Result>& declared = call.schema.results;
+    const bool fit = declared.size() <= capacity &&
+                     std::none_of(declared.begin(), declared.end(), [](const Result& result) { return result.many; });
+    if (!destinations.empty() && !fit) {  // nothing is written to them if there is not room for all
       std::vector<TensorDesc> descs;
       for (const TensorRef& tensor : call.inputs) descs.push_back(tensor ? tensor->desc() : TensorDesc());
       const size_t count = make_op(call.schema, call.attributes->attributes, descs).outputs.size();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/gradient.h"
+#include "ops/sliced_axes.h"
 #include "ops/view.h"
 
 namespace pl {
@@ -15,34 +16,20 @@ constexpr size_t kMostSplitParts = 65536;
 // After infer the attributes hold a start, end and step for each dimension, in range.
 void infer_slice(Op& op) {
   const Dims& x = op.in(0).shape;
-  const std::vector<int64_t> starts = op.attributes[attr::starts], ends = op.attributes[attr::ends];
-  check(op, ends.size() == starts.size(), Code::invalid_argument, "ends has ", ends.size(), " values, expected ",
-        starts.size(), " (as many as starts)");
-  std::vector<int64_t> axes, steps(starts.size(), 1);
-  if (op.attributes.is_none(attr::axes))
-    for (size_t i = 0; i < starts.size(); ++i) axes.push_back(int64_t(i));
-  else
-    axes = op.attributes[attr::axes];
-  if (!op.attributes.is_none(attr::steps)) steps = op.attributes[attr::steps];
-  check(op, axes.size() == starts.size(), Code::invalid_argument, "axes has ", axes.size(), " values, expected ",
-        starts.size(), " (as many as starts)");
-  check(op, steps.size() == starts.size(), Code::invalid_argument, "steps has ", steps.size(), " values, expected ",
-        starts.size(), " (as many as starts)");
-  check(op, starts.size() <= size_t(x.size()), Code::invalid_argument, "starts has ", starts.size(),
-        " values, expected at most ", x.size(), " (the rank of x)");
-
+  const std::vector<int64_t> ends = op.attributes[attr::ends];
+  const size_t count = op.attributes[attr::starts].size();
+  check(op, ends.size() == count, Code::invalid_argument, "ends has ", ends.size(), " values, expected ", count,
+        " (as many as starts)");
+  const auto [starts, axes, steps] = SlicedAxes::of(op);
   std::vector<int64_t> first(size_t(x.size()), 0), last = x.vector(), step(size_t(x.size()), 1), all;
   for (int i = 0; i < x.size(); ++i) all.push_back(i);
-  bool seen[kMaxRank] = {};
   Dims output = x;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = normalise_dim(op, attr::axes, axes[i], x.size());
+    const int64_t axis = axes[i], size = x[int(axis)];
     const size_t a = size_t(axis);
-    const int64_t size = x[int(axis)];
-    check(op, !seen[a], Code::invalid_argument, "axes names dimension ", axis, " twice, expected each at most once");
-    seen[a] = true;
-    check(op, steps[i] >= 1, Code::invalid_argument, "steps[", i, "] is ", steps[i], ", expected at least 1");
-    const auto inside = [&](int64_t place) { return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size); };
+    const auto inside = [size](int64_t place) {
+      return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size);
+    };
     first[a] = inside(starts[i]);
     last[a] = std::max(first[a], inside(ends[i]));
     const int64_t length = last[a] - first[a];

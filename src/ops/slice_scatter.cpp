@@ -1,5 +1,6 @@
 // slice_scatter: a part of a tensor replaced.
 #include "ops/gradient.h"
+#include "ops/sliced_axes.h"
 
 namespace pl {
 namespace {
@@ -8,27 +9,13 @@ namespace {
 void infer_slice_scatter(Op& op) {
   const Dims &x = op.in(0).shape, &src = op.in(1).shape;
   check_rank(op, 1, x.size(), x.size());
-  const std::vector<int64_t> starts = op.attributes[attr::starts];
-  std::vector<int64_t> axes, steps(starts.size(), 1);
-  if (op.attributes.is_none(attr::axes))
-    for (size_t i = 0; i < starts.size(); ++i) axes.push_back(int64_t(i));
-  else
-    axes = op.attributes[attr::axes];
-  if (!op.attributes.is_none(attr::steps)) steps = op.attributes[attr::steps];
-  check(op, axes.size() == starts.size(), Code::invalid_argument, "axes has ", axes.size(), " values, expected ",
-        starts.size(), " (as many as starts)");
-  check(op, steps.size() == starts.size(), Code::invalid_argument, "steps has ", steps.size(), " values, expected ",
-        starts.size(), " (as many as starts)");
-  check(op, starts.size() <= size_t(x.size()), Code::invalid_argument, "starts has ", starts.size(),
-        " values, expected at most ", x.size(), " (the rank of x)");
+  const auto [starts, axes, steps] = SlicedAxes::of(op);
   std::vector<int64_t> first(size_t(x.size()), 0), step(size_t(x.size()), 1), all;
   for (int i = 0; i < x.size(); ++i) all.push_back(i);
   bool seen[kMaxRank] = {};
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = normalise_dim(op, attr::axes, axes[i], x.size()), size = x[int(axis)];
-    check(op, !seen[axis], Code::invalid_argument, "axes names dimension ", axis, " twice, expected each at most once");
+    const int64_t axis = axes[i], size = x[int(axis)];
     seen[axis] = true;
-    check(op, steps[i] >= 1, Code::invalid_argument, "steps[", i, "] is ", steps[i], ", expected at least 1");
     check(op, starts[i] >= -size && starts[i] <= size, Code::invalid_argument, "starts[", i, "] is ", starts[i],
           ", expected ", -size, " to ", size);
     first[size_t(axis)] = starts[i] < 0 ? starts[i] + size : starts[i];

@@ -6,6 +6,7 @@
 
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
+#include "providers/host/pointwise/clip_run.h"
 #include "providers/host/pointwise/vector_math.h"
 
 namespace pl::host {
@@ -33,14 +34,6 @@ PL_VECTORISED void where_run(const T* c, const T* a, int64_t a_step, const T* b,
     PL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = choose(c[i], one, other);
   }
-}
-
-// Between limits that are one value each.
-template <class T>
-PL_VECTORISED void clip_run(const T* x, T low, T high, T* y, int64_t n) {
-  if (low != low || high != high) return void(std::fill_n(y, n, low + high));
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) y[i] = math::clip(x[i], low, high);
 }
 PL_VECTORISED void expm1_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = math::expm1(x[i]);

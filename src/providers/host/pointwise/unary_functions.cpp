@@ -5,6 +5,7 @@
 
 #include "providers/host/common/independent.h"
 #include "providers/host/conv/conv_kernels.h"
+#include "providers/host/pointwise/clip_run.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/vector_math.h"
 #include "providers/host/pointwise/vector_trigonometry.h"
@@ -43,7 +44,6 @@ PL_FUNCTION(HardSigmoid, math::clip(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f))
 PL_FUNCTION(HardSwish, (x * kSixth) * (math::clip(x + 3.0f, 0.0f, 6.0f) * kSixthRest))
 PL_FUNCTION(Sigmoid, math::sigmoid(x))
 PL_FUNCTION(Tanh, math::tanh(x))
-PL_FUNCTION(Clip, math::clip(x, a, b))
 PL_FUNCTION(Softplus, math::softplus(x, a, b))
 PL_FUNCTION(Mish, math::mish(x))
 PL_FUNCTION(Softsign, x / (1.0f + math::abs(x)))
@@ -79,8 +79,7 @@ PL_FUNCTION(LogicalNot, x == 0.0f ? 1.0f : 0.0f)
 #undef PL_FUNCTION
 
 void run_clip(const float* x, float* y, int64_t n, double low, double high) {
-  if (low != low || high != high) return void(std::fill_n(y, n, math::kNaN));
-  run_float<Clip>(x, y, n, low, high);
+  clip_run(x, float(low), float(high), y, n);
 }
 
 // Elements beyond the range of the fast reduction (and infinities) go to the C library.
