@@ -33,7 +33,7 @@ for _name in (*_FLOATING, *_EXACT, *_ACTIVATIONS):
 def sign(call: Call, x: Operand) -> Operand:
     if call.dtype() not in FLOATS:
         return _unary("sign")(call, x)
-    return call.pointwise([x], "x0 > 0 ? 1 : x0 < 0 ? -1 : 0")  # of NaN PyTorch's is 0, the library's NaN
+    return call.pointwise([x], "(x0 > 0) - (x0 < 0)")  # of NaN PyTorch's is 0, the library's NaN
 
 
 def _as_it_is(op: str) -> Callable[[Call, Operand], Operand]:
@@ -63,6 +63,23 @@ for _aten, _text in {
     "log10": "log(x0) * 0.43429448190325182765",
 }.items():
     converter(f"{_aten}.default")(_expression(_text))
+
+
+@converter("nan_to_num.default")
+def nan_to_num(
+    call: Call, x: Operand, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Operand:
+    dtype = call.dtype()
+    if dtype not in FLOATS:
+        return call.cast(x, dtype)
+    largest = {"f32": "3.4028234663852886e38", "f16": "65504", "bf16": "3.3895313892515355e38"}[dtype]
+    text = f"clip(x0, -{largest}, {largest})"
+    values = [nan or 0.0]
+    for sign, value in (("", posinf), ("-", neginf)):
+        if value is not None:
+            text = f"x0 == {sign}inf ? s{len(values)} : {text}"
+            values.append(value)
+    return call.pointwise([x], f"isnan(x0) ? s0 : {text}", [float(value) for value in values])
 
 
 @converter("bitwise_not.default")

@@ -7,6 +7,7 @@
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/pointwise/clip_run.h"
+#include "providers/host/pointwise/vector_gamma.h"
 #include "providers/host/pointwise/vector_math.h"
 
 namespace pl::host {
@@ -47,10 +48,9 @@ PL_VECTORISED void erfc_run(const float* x, float* y, int64_t n, double, double)
 PL_VECTORISED void erfinv_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = math::erfinv(x[i]);
 }
-// One element at a time.  std::lgamma also writes its sign to a variable that threads share.
-void lgamma_run(const float* x, float* y, int64_t n, double, double) {
-  int sign = 0;
-  for (int64_t i = 0; i < n; ++i) y[i] = lgammaf_r(x[i], &sign);
+PL_VECTORISED void lgamma_run(const float* x, float* y, int64_t n, double, double) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) y[i] = math::lgamma(x[i]);
 }
 PL_VECTORISED void isnan_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] != x[i] ? 1.0f : 0.0f;

@@ -13,6 +13,7 @@ namespace pl::host {
 namespace {
 
 constexpr double kReduceNanoseconds = 0.3;  // work of one element on one core
+constexpr int64_t kRowElements = 8;         // rows of fewer neighbours are faster side by side
 
 enum class Finish { none, divide, root };
 
@@ -109,16 +110,36 @@ struct ReduceBody {
     store(accumulators, n, out, kept[1], out_step);
   }
 
+  // The same, each from all of its elements.
+  void reduce_one_by_one(const void* x, void* out, const int64_t* kept, int64_t n, int64_t x_step,
+                         int64_t out_step) const {
+    A values[kChunk];
+    const bool one_run = direct && split.contiguous(0) && split.along_elements <= kChunk;
+    for (int64_t i = 0; i < n; ++i) {
+      A value = function.start;
+      if (one_run) {
+        const C* row = static_cast<const C*>(x) + kept[0] + split.along[0].base[0] + i * x_step;
+        values[i] = finished(A(function.run(row, split.along_elements)));
+        continue;
+      }
+      for (const Nest& along : split.along)
+        value = function.join(value, reduce_from(along, x, kept[0] + i * x_step, 0, along.runs()));
+      values[i] = finished(value);
+    }
+    store(values, n, out, kept[1], out_step);
+  }
+
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     void* out = output(arguments);
     const double work = kReduceNanoseconds * double(split.along_elements) + 10;
+    const bool rows = direct && split.contiguous(0) && split.along_elements >= kRowElements;
     for (const Nest& nest : split.kept) {
       const Loop& kept = nest.run();
       if (nest.elements() == 1) {
         const A value = finished(reduce_everything(x, nest.base[0]));
         store(&value, 1, out, nest.base[1], 1);
-      } else if (split.side_by_side(nest) || split.many_short(nest)) {
+      } else if (split.side_by_side(nest) || (split.many_short(nest) && !rows)) {
         for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
           for (int64_t i = 0; i < n; i += kChunk) {
             const int64_t first[2] = {offsets[0] + i * kept.stride[0], offsets[1] + i * kept.stride[1]};
@@ -127,12 +148,9 @@ struct ReduceBody {
         });
       } else {
         for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
-          for (int64_t i = 0; i < n; ++i) {
-            A value = function.start;
-            for (const Nest& along : split.along)
-              value = function.join(value, reduce_from(along, x, offsets[0] + i * kept.stride[0], 0, along.runs()));
-            value = finished(value);
-            store(&value, 1, out, offsets[1] + i * kept.stride[1], 1);
+          for (int64_t i = 0; i < n; i += kChunk) {
+            const int64_t first[2] = {offsets[0] + i * kept.stride[0], offsets[1] + i * kept.stride[1]};
+            reduce_one_by_one(x, out, first, std::min(kChunk, n - i), kept.stride[0], kept.stride[1]);
           }
         });
       }

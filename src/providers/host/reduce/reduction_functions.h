@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "providers/host/common/independent.h"
 #include "providers/host/common/simd.h"
 
 namespace pl::host {
@@ -17,14 +18,12 @@ using Accumulator = std::conditional_t<std::is_same_v<C, float>, double, int64_t
 // of the whole.
 template <class T>
 struct Sum {
-  static constexpr int kLanes = 16;
   static constexpr T start() { return T(0); }
   static PL_INLINE T of(T x) { return x; }
   static PL_INLINE T join(T a, T b) { return T(a + b); }
 };
 template <>
 struct Sum<int64_t> {
-  static constexpr int kLanes = 16;
   static constexpr int64_t start() { return 0; }
   static PL_INLINE int64_t of(int64_t x) { return x; }
   static PL_INLINE int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
@@ -39,51 +38,69 @@ struct SumSquare : Sum<T> {
 };
 template <class T>
 struct Product {
-  static constexpr int kLanes = 16;
   static constexpr T start() { return T(1); }
   static PL_INLINE T of(T x) { return x; }
   static PL_INLINE T join(T a, T b) { return a * b; }
 };
 template <>
 struct Product<int64_t> {
-  static constexpr int kLanes = 16;
   static constexpr int64_t start() { return 1; }
   static PL_INLINE int64_t of(int64_t x) { return x; }
   static PL_INLINE int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 };
-// Written so that NaN wins and then stays; integers have none.  Without branches, and in so many lanes that the compiler
-// does not unroll the loop over them, it makes vectors of the loop.
+// NaN wins and then stays; integers have none.  Written so that compilers make two blends of it, and no branch.
 template <class T>
 struct Maximum {
-  static constexpr int kLanes = 64;
   static constexpr T start() {
     return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
   }
   static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return ((a != a) | (a >= b)) ? a : b; }
+  static PL_INLINE T join(T a, T b) {
+    const T larger = a < b ? b : a;
+    return b == b ? larger : b;
+  }
 };
 template <class T>
 struct Minimum {
-  static constexpr int kLanes = 64;
   static constexpr T start() {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   }
   static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return ((a != a) | (a <= b)) ? a : b; }
+  static PL_INLINE T join(T a, T b) {
+    const T smaller = b < a ? b : a;
+    return b == b ? smaller : b;
+  }
 };
 
-// The contributions of n neighbours, n at most kChunk, in lanes.
+// The contributions of n neighbours, n at most kChunk: in 64 lanes, so that a join does not wait for the one before, then
+// in 16, then one by one.
 template <class F, class C>
 PL_VECTORISED C reduce_run(const C* x, int64_t n) {
-  constexpr int kLanes = F::kLanes;
-  C lanes[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = F::start();
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = F::join(lanes[l], F::of(x[i + l]));
+  constexpr int kMany = 64, kFew = 16;
   C result = F::start();
+  int64_t i = 0;
+  if (n >= kFew) {
+    C few[kFew];
+    for (int l = 0; l < kFew; ++l) few[l] = F::start();
+    if (n >= kMany) {
+      C many[kMany];
+      for (int l = 0; l < kMany; ++l) many[l] = F::start();
+      for (; i + kMany <= n; i += kMany)
+        for (int l = 0; l < kMany; ++l) many[l] = F::join(many[l], F::of(x[i + l]));
+      for (int part = 0; part < kMany; part += kFew) {
+        PL_ROLLED
+        for (int l = 0; l < kFew; ++l) few[l] = F::join(few[l], many[l + part]);
+      }
+    }
+    for (; i + kFew <= n; i += kFew) {
+      PL_ROLLED
+      for (int l = 0; l < kFew; ++l) few[l] = F::join(few[l], F::of(x[i + l]));
+    }
+    for (int half = kFew / 2; half > 2; half /= 2)
+      for (int l = 0; l < half; ++l) few[l] = F::join(few[l], few[l + half]);
+    result = F::join(F::join(few[0], few[1]), F::join(few[2], few[3]));
+  }
   for (; i < n; ++i) result = F::join(result, F::of(x[i]));
-  for (int l = 0; l < kLanes; ++l) result = F::join(result, lanes[l]);
   return result;
 }
 
