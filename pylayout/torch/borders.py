@@ -17,6 +17,7 @@ def pad_circular(x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
     spatial = len(padding) // 2
     if len(padding) % 2 or x.dim() - spatial not in (1, 2):  # without batches, or with them
         raise RuntimeError(f"Invalid padding size, expected {2 * (x.dim() - 2)} but got {len(padding)}")
+    own = False  # whether x is memory of its own by now, as the result must be
     for at in range(spatial):
         dim, before, behind = x.dim() - 1 - at, padding[2 * at], padding[2 * at + 1]
         size = x.shape[dim]
@@ -27,11 +28,15 @@ def pad_circular(x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
         if before < 0 or behind < 0:
             x = x.narrow(dim, max(-before, 0), size + min(before, 0) + min(behind, 0))
         kept, before, behind = x.shape[dim], max(before, 0), max(behind, 0)
-        if before > kept or behind > kept > 0:  # after a side was cut
+        if kept == 0 and (before or behind):
+            sides = f"{padding[2 * at]} and {padding[2 * at + 1]}"
+            raise RuntimeError(f"_pad_circular: a padding of {sides} leaves nothing of dimension {dim} to repeat")
+        own = own or before > 0 or behind > 0
+        if before > kept or behind > kept:  # after a side was cut
             x = x.index_select(dim, torch.arange(-before, kept + behind, device=x.device) % kept)
         elif before or behind:
             x = torch.cat([x.narrow(dim, kept - before, before), x, x.narrow(dim, 0, behind)], dim)
-    return x
+    return x if own else x.clone()
 
 
 def _traced(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> torch.Tensor:

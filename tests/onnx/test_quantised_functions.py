@@ -54,12 +54,15 @@ CASES: dict[str, tuple[list[Any], Any, dict[str, Any]]] = {
 }
 
 
+PRODUCTS = {"MatMulIntegerToFloat", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"}
+
+
 def test_every_converter_has_a_case() -> None:
     entries = [entry for group in converters().values() for entry in group if entry.domain == DOMAIN]
     fused = "pylayout.onnx.convert.fused"  # test_fused_ops.py
     named = {entry.op for entry in entries if not entry.function.__module__.startswith(fused)}
     elsewhere = {"Trilu", "GatherBlockQuantized"}  # test_fused_ops.py, test_quantised_tables.py
-    assert named == {*CASES, *elsewhere, "QGemm", "DequantizeLinear", "MatMulNBits"}
+    assert named == {*CASES, *elsewhere, "QGemm", "DequantizeLinear", "MatMulNBits", *PRODUCTS}
 
 
 def model(op: str, inputs: list[Any], given: int | None, **attributes: Any) -> Any:
@@ -212,3 +215,62 @@ def test_dequantised_from_four_bits(signed: bool, block: int, form: str) -> None
 def test_what_is_refused(op: str, inputs: list[Any], attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(pl.Error, match=message):
         run(model(op, inputs, None if op == "QLinearConcat" else 0, **attributes), *inputs[:1])
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("columns", [False, True])
+def test_products_of_integers_in_floats(rank: int, columns: bool) -> None:
+    p, q, bias = draw(2, 3, 8)[(0,) * (3 - rank)], draw(8, 5), numpy.arange(5, dtype="f4")
+    scale, zero = (numpy.linspace(0.01, 0.05, 5, dtype="f4"), draw(5)) if columns else B
+    expected = real(p, *A) @ real(q, scale, zero) + bias
+    made = run(model("MatMulIntegerToFloat", [p, q, A[0], scale, A[1], zero, bias], 0), p)[0]
+    numpy.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-5)
+    made = run(model("MatMulIntegerToFloat", [p, q, A[0], scale], 0), p)[0]  # no zero points
+    numpy.testing.assert_allclose(made, real(p, A[0], 0) @ real(q, scale, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_a_scale_for_each_row_of_a_is_refused() -> None:
+    scales = numpy.ones(3, "f4")
+    with pytest.raises(pl.UnsupportedError, match=r"MatMulIntegerToFloat.*input 2 has shape \[3\], expected one scale"):
+        run(model("MatMulIntegerToFloat", [draw(3, 8), draw(8, 5), scales, B[0]], 0))
+
+
+@pytest.mark.parametrize("moved", [-3.0, 0.0, 4.0, None])
+def test_products_of_floats_quantised_in_the_run(moved: float | None) -> None:
+    x = numpy.random.default_rng(3).standard_normal((2, 3, 8)).astype("f4") + (moved or 0)
+    x = x * (moved is not None)  # else zeros
+    q, bias = draw(8, 5), numpy.arange(5, dtype="f4")
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    scale = (high - low) / 255 if high > low else 1
+    zero = numpy.round(-low / scale)
+    stored = numpy.clip(numpy.round(x / scale) + zero, 0, 255)
+    made = run(model("DynamicQuantizeMatMul", [x, q, *B, bias], 0), x)[0]
+    expected = (stored - zero) * scale @ real(q, *B) + bias
+    numpy.testing.assert_allclose(made, expected, rtol=1e-4, atol=scale * numpy.abs(real(q, *B)).max() * 1.01)
+    assert numpy.abs(made - expected).mean() < 1e-3  # a number half way between two integers may go either way
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("columns", [False, True])
+def test_lstm_of_quantised_weights(directions: int, columns: bool) -> None:
+    random = numpy.random.default_rng(5)
+    x, b = random.standard_normal((4, 2, 6)).astype("f4"), random.standard_normal((directions, 40)).astype("f4")
+    way = {"hidden_size": 5, "direction": "bidirectional" if directions == 2 else "forward"}
+    inputs, plain = [x], [x]
+    parameters = []
+    for rows in (6, 5):
+        q = draw(directions, rows, 20).astype("i2").astype("i1") if rows == 5 else draw(directions, rows, 20)
+        shape = (directions, 20) if columns else (directions,)
+        scale, zero = random.uniform(0.001, 0.004, shape).astype("f4"), random.integers(0, 9, shape).astype(q.dtype)
+        inputs.append(q)
+        column = (directions, 1, -1)
+        plain.append(real(q, scale.reshape(column), zero.reshape(column)).astype("f4").transpose(0, 2, 1).copy())
+        parameters += [scale, zero]
+    state = numpy.zeros((directions, 2, 5), "f4")
+    names = ["x", "w", "r", "b", "", "h", "c", "", "sw", "zw", "sr", "zr"]
+    given = dict(zip([n for n in names if n], [*inputs, b, state, state, *parameters], strict=True))
+    node = helper.make_node("DynamicQuantizeLSTM", names, ["y"], domain=DOMAIN, **way)
+    made = run(model_of([node], {"x": given.pop("x")}, ["y"], 17, given, domains={DOMAIN: 1}), x)[0]
+    node = helper.make_node("LSTM", ["x", "w", "r", "b"], ["y"], **way)
+    weights = {"w": plain[1], "r": plain[2], "b": b}
+    numpy.testing.assert_allclose(made, run(model_of([node], {"x": x}, ["y"], 17, weights), x)[0], rtol=1e-5, atol=1e-6)

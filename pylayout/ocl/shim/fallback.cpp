@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "fallback.h"
 #include "shim.h"
@@ -39,6 +40,20 @@ void use_host_generator(const c10::OperatorHandle& op, torch::jit::Stack* stack)
     else if (value.isNone() && arguments[i].name() == "generator")
       value = host_generator(default_generator(current_device()));
   }
+}
+
+// PyTorch's fallback gives results to the device of the first tensor.  Where that is a number on the CPU, which may stand
+// beside tensors of any device, they belong to the device of these.
+std::optional<c10::Device> device_behind_a_number(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  bool numbers = false;
+  for (size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined()) continue;
+    const at::Tensor& tensor = stack[i].toTensor();
+    if (tensor.is_privateuseone() && numbers) return tensor.device();
+    if (tensor.dim() != 0 || !tensor.is_cpu()) return std::nullopt;
+    numbers = true;
+  }
+  return std::nullopt;
 }
 
 [[noreturn]] void forbid(const std::string& name, const std::string& reason) {
@@ -104,7 +119,11 @@ void count_fallback(const std::string& name, const std::string& reason) {
 void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason) {
   count_fallback(c10::toString(op.operator_name()), reason);
   use_host_generator(op, stack);
+  const auto device = device_behind_a_number(op, *stack);
   at::native::cpu_fallback(op, stack);
+  if (!device) return;
+  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i)
+    if ((*stack)[i].isTensor()) (*stack)[i] = (*stack)[i].toTensor().to(*device);
 }
 
 void set_fallback_mode(FallbackMode mode) { records().mode = mode; }

@@ -253,10 +253,14 @@ def _matrices(node: Node, a: Operand, b: Operand) -> tuple[Operand, Operand, lis
     return a, b, shape
 
 
+def integer_product(node: Node, a: Operand, b: Operand, zero_a: Operand | None, zero_b: Operand | None) -> Operand:
+    a, b, shape = _matrices(node, a, b)
+    return node.broadcastable(node.op("matmul_integer", a, b, zero_a, zero_b), shape)
+
+
 @converter("MatMulInteger", since=10)
 def matmul_integer(node: Node) -> Result:
-    a, b, shape = _matrices(node, node.x(0), node.x(1))
-    return node.broadcastable(node.op("matmul_integer", a, b, zero_point(node, 2), zero_point(node, 3)), shape)
+    return integer_product(node, node.x(0), node.x(1), zero_point(node, 2), zero_point(node, 3))
 
 
 @converter("QLinearMatMul", since=10)

@@ -14,8 +14,10 @@ from ...errors import ShapeError, UnsupportedError
 from ..node import Node
 from ..operand import Operand, Result
 from ..registry import converter
+from .math import cast
 from .pool import average
-from .quantized import dequantize_linear, quantize_linear, real_blocks, result_dtype, zero_point
+from .quantized import dequantize_linear, integer_product, quantize_linear, real_blocks, result_dtype, zero_point
+from .recurrent import long_short_term
 
 DOMAIN = "com.microsoft"
 
@@ -129,6 +131,54 @@ def qgemm(node: Node) -> Result:
     if alpha != 1:  # also of the units of C
         y = node.op("mul", y, alpha)
     return y if node.optional(7) is None else _quantised(node, y, 7)
+
+
+def _real_product(
+    node: Node, a: Operand, a_scale: Operand, a_zero: Operand | None, b_scale: int, b_zero: int, bias: int
+) -> Operand:
+    """The integers `a` times those of input 1, as the numbers that they stand for; the last three are inputs."""
+    product = cast(node, integer_product(node, a, node.x(1), a_zero, zero_point(node, b_zero)), "f32")
+    y = node.op("mul", product, node.op("mul", a_scale, node.x(b_scale)))
+    made: Operand = node.op("add", y, node.x(bias)) if node.has(bias) else y
+    return made
+
+
+@converter("MatMulIntegerToFloat", domain=DOMAIN, note="A with one scale")
+def matmul_integer_to_float(node: Node) -> Result:
+    _single(node, 2)
+    return _real_product(node, node.x(0), node.x(2), zero_point(node, 4), 3, 5, 6)
+
+
+@converter("DynamicQuantizeMatMul", domain=DOMAIN)
+def dynamic_quantize_matmul(node: Node) -> Result:
+    """The range of A, with 0 in it, is that of u8."""
+    a = node.x(0)
+    axes = list(range(a.ndim))
+    zero = numpy.zeros((), "f4")
+    low, high = (
+        node.op(within, node.op(end, a, axes), zero) for within, end in (("minimum", "amin"), ("maximum", "amax"))
+    )
+    scale = node.op("pointwise", [low, high], "y0 = x0 == x1 ? 1 : (x1 - x0) / 255")
+    point = cast(node, node.op("pointwise", [low, scale], "y0 = clip(round(-x0 / x1), 0, 255)"), "u8")
+    integers = node.op("quantize_linear", a, scale, point, axis=0, dtype="u8")
+    return _real_product(node, integers, scale, point, 2, 3, 4)
+
+
+@converter("DynamicQuantizeLSTM", domain=DOMAIN, note="states and x stay floats; constant weights")
+def dynamic_quantize_lstm(node: Node) -> Result:
+    """`LSTM` of the numbers that the weights stand for, which are given turned."""
+    weights = []
+    for at, scale in ((1, 8), (2, 10)):
+        q, scales, zeros = (node.known(i) for i in (at, scale, scale + 1))
+        directions, gates = q.shape[0], q.shape[-1]
+        columns = [values.reshape(directions, 1, -1) for values in (scales, zeros)]
+        if any(values.shape[-1] not in (1, gates) for values in columns):
+            raise ShapeError(
+                f"input {scale} has shape {list(scales.shape)}, expected {directions} or {directions} x {gates}"
+            )
+        numbers = (q.astype("f4") - columns[1].astype("f4")) * columns[0]
+        weights.append(numpy.ascontiguousarray(numbers.transpose(0, 2, 1)))
+    return long_short_term(node, *weights)
 
 
 def _unpacked(packed: Any, bits: int) -> Any:

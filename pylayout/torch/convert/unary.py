@@ -71,7 +71,8 @@ def nan_to_num(
 ) -> Operand:
     dtype = call.dtype()
     if dtype not in FLOATS:
-        return call.cast(x, dtype)
+        whole: Operand = call.cast(x, dtype)
+        return whole
     largest = {"f32": "3.4028234663852886e38", "f16": "65504", "bf16": "3.3895313892515355e38"}[dtype]
     text = f"clip(x0, -{largest}, {largest})"
     values = [nan or 0.0]
