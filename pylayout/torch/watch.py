@@ -31,10 +31,17 @@ _WORD = 4  # bytes
 
 def _places_of_words(tensor: torch.Tensor) -> list[int]:
     """Where the words that are compared lie, in bytes from the tensor's address; -1: it has none."""
-    bytes = tensor.numel() * tensor.element_size()
-    if tensor.device.type != "cpu" or bytes < _WORD or not tensor.is_contiguous():
+    size, count = tensor.element_size(), tensor.numel()
+    spanned = size * (1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)))
+    if tensor.device.type != "cpu" or count == 0 or spanned < _WORD:
         return [-1, -1]
-    return [bytes // 3 // _WORD * _WORD, (bytes - _WORD) // _WORD * _WORD]
+    places = []
+    for element in (count // 3, count - 1):
+        place = 0
+        for n, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+            place, element = place + element % n * stride * size, element // n
+        places.append(min(place, spanned - _WORD) // _WORD * _WORD)
+    return places
 
 
 def _words(tensor: torch.Tensor, places: Sequence[int]) -> list[int]:

@@ -193,7 +193,14 @@ def test_windows_are_made_by_the_host():
 
 @pytest.mark.parametrize(
     "shape, padding",
-    [((2, 3, 5, 6), (1, 2, 5, 0)), ((2, 3, 7), (3, -2)), ((3, 7), (3, 2)), ((1, 2, 3, 4, 5), (1,) * 6)],
+    [
+        ((2, 3, 5, 6), (1, 2, 5, 0)),
+        ((2, 3, 7), (3, -2)),
+        ((3, 7), (3, 2)),
+        ((1, 2, 3, 4, 5), (1,) * 6),
+        ((2, 3, 7), (0, 0)),
+        ((2, 3, 7), (-1, 0)),
+    ],
 )
 def test_borders_that_go_round(shape, padding):
     x = torch.randn(shape)
@@ -203,6 +210,9 @@ def test_borders_that_go_round(shape, padding):
         y = torch.nn.functional.pad(given, padding, mode="circular")
         weight = torch.arange(y.numel()).sin().reshape(y.shape).to(device)
         made.append((y.detach().cpu(), torch.autograd.grad((y * weight).sum(), given)[0].cpu()))
+        assert y.untyped_storage().data_ptr() != given.untyped_storage().data_ptr()
     torch.testing.assert_close(made[1], made[0])
+    with pytest.raises(RuntimeError, match="leaves nothing of dimension"):
+        torch.nn.functional.pad(x.to(OCL), (-shape[-1], 1, *padding[2:]), mode="circular")
     with pytest.raises(RuntimeError, match="wrapping around more than once"):
         torch.nn.functional.pad(x.to(OCL), (9, *padding[1:]), mode="circular")

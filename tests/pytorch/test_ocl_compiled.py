@@ -39,6 +39,22 @@ def test_compiled_inference_on_the_device():
     assert len(graph.plans) == 1 and graph.left == () and graph.plans[0].device == "opencl:0"
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy_of_any_number_of_rows(weighted):
+    """Its sizes are symbols where it is traced."""
+    weight = numbers(8).abs() if weighted else None
+    fast = _compiled(torch.nn.CrossEntropyLoss(weight).to(OCL))
+    for rows in (4, 5, 7):
+        x, target = numbers(rows, 8), torch.arange(rows)
+        there = x.to(OCL).requires_grad_()
+        loss = fast(there, target.to(OCL))
+        (gradient,) = torch.autograd.grad(loss, there)
+        x.requires_grad_()
+        expected = torch.nn.functional.cross_entropy(x, target, weight)
+        torch.testing.assert_close(loss.cpu(), expected)
+        torch.testing.assert_close(gradient.cpu(), torch.autograd.grad(expected, x)[0])
+
+
 @pytest.mark.parametrize("layout", ["NHWC", "nChw16c"])
 def test_what_forward_keeps_lies_as_its_plan_has_it(layout, monkeypatch):
     """But in blocks, of which the device's tensors have no strides."""

@@ -148,3 +148,13 @@ def test_sizes_that_follow_from_data_are_said_to_do_so():
     assert torch.bincount(torch.tensor([0, 2, 2], device=OCL)).tolist() == [1, 0, 2]
     (found,) = torch.ocl.fallbacks()
     assert (found.op, found.reason) == ("aten::bincount", "what it gives follows from data")
+
+
+@pytest.mark.filterwarnings("ignore:.*runs on the CPU")
+@pytest.mark.parametrize("number", [0.5, 7, torch.tensor(9)])
+def test_a_number_before_a_tensor_leaves_the_result_on_the_device(number):
+    x = torch.tensor([2.0, 5.0])
+    made, expected = torch.special.zeta(number, x.to(OCL)), torch.special.zeta(number, x)
+    assert "aten::special_zeta" in {each.op.split(".")[0] for each in torch.ocl.fallbacks()}
+    assert made.device == torch.device(OCL) and made.dtype == expected.dtype
+    torch.testing.assert_close(made.cpu(), expected, equal_nan=True)

@@ -131,6 +131,32 @@ def test_what_is_unchanged_is_not_packed_again(kind):
     assert len(pylayout.torch.report().graphs) == 1
 
 
+class WithGaps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        self.turned = nn.Parameter(torch.randn(6, 5).t(), requires_grad=False)
+        self.columns = nn.Parameter(torch.randn(5, 12)[:, ::2], requires_grad=False)
+        self.rows = nn.Parameter(torch.randn(5, 1).expand(5, 6), requires_grad=False)
+
+    def forward(self, x):
+        row = x.flatten()[:6]
+        return self.layer(x), row @ self.turned.t(), row @ self.columns.t(), self.rows + 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_writes_past_the_count_to_weights_with_gaps(kind, dtype):
+    model = WithGaps().to(dtype)
+    x = torch.randn(1, 3, 5, 5, dtype=dtype)
+    fast = torch.compile(model, backend="pylayout")
+    with torch.no_grad():
+        fast(x)
+        for parameter in model.parameters():
+            (parameter.data if 0 not in parameter.stride() else parameter.data[:, :1]).mul_(0.5)
+            for made, expected in zip(fast(x), model(x), strict=True):
+                torch.testing.assert_close(made, expected, rtol=2e-2, atol=1e-2)
+
+
 def test_places_of_what_changed(kind):
     tensors = [torch.zeros(3), torch.zeros(2), 7, torch.zeros(4)]
     watched = watch.Watch([0, 1, 3], tensors)

@@ -69,15 +69,17 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
 };
 
+// Sizes may be symbols of a graph that is traced.
 bool suits(const Tensor& x, const Tensor& target, const MaybeTensor& weight) {
-  if (x.dim() < 2 || target.dim() != x.dim() - 1 || target.scalar_type() != at::kLong || x.numel() == 0) return false;
+  if (x.dim() < 2 || target.dim() != x.dim() - 1 || target.scalar_type() != at::kLong || x.sym_numel() == 0)
+    return false;
   if (!c10::isFloatingType(x.scalar_type()) || x.scalar_type() == at::kDouble) return false;
-  if (target.device() != x.device() || target.size(0) != x.size(0)) return false;
+  if (target.device() != x.device() || target.sym_size(0) != x.sym_size(0)) return false;
   for (int64_t dim = 2; dim < x.dim(); ++dim)
-    if (target.size(dim - 1) != x.size(dim)) return false;
+    if (target.sym_size(dim - 1) != x.sym_size(dim)) return false;
   if (!weight || !weight->defined()) return true;
   return weight->device() == x.device() && weight->scalar_type() == x.scalar_type() && weight->dim() == 1 &&
-         weight->size(0) == x.size(1) && !weight->requires_grad();
+         weight->sym_size(0) == x.sym_size(1) && !weight->requires_grad();
 }
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
