@@ -132,8 +132,7 @@ class Contents:
         """Whether some axis other than a first one has no size."""
         return any(
             not isinstance(dim, int) and dim not in sizes
-            for entry in self.inputs
-            if entry.name not in shapes and entry.name not in fixed
+            for entry in self._entries_without(shapes, fixed)
             for dim in (entry.dims or ())[1:]
         )
 
@@ -141,10 +140,21 @@ class Contents:
         self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], fixed: Mapping[str, Any]
     ) -> list[str]:
         """The names of axes that have no size, but of those that are first ones somewhere."""
-        entries = [entry for entry in self.inputs if entry.name not in shapes and entry.name not in fixed]
+        entries = self._entries_without(shapes, fixed)
         first = {entry.dims[0] for entry in entries if entry.dims}
         named = [dim for entry in entries for dim in (entry.dims or ())[1:] if isinstance(dim, str)]
         return [dim for dim in dict.fromkeys(named) if dim not in sizes and dim not in first]
+
+    def batch_axes(
+        self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], fixed: Mapping[str, Any]
+    ) -> list[str]:
+        """The names of first axes that have no size."""
+        named = [entry.dims[0] for entry in self._entries_without(shapes, fixed) if entry.dims]
+        return [dim for dim in dict.fromkeys(named) if isinstance(dim, str) and dim not in sizes]
+
+    def _entries_without(self, shapes: Mapping[str, Sequence[int]], fixed: Mapping[str, Any]) -> list[Any]:
+        """The inputs of which no shape is given."""
+        return [entry for entry in self.inputs if entry.name not in shapes and entry.name not in fixed]
 
     def bind(
         self,

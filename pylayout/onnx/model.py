@@ -57,10 +57,12 @@ class Model(Contents):
         is_open = self.is_open(*given)
         open_sizes = OPEN_SIZES if is_open else OPEN_SIZES[:1]
         longer = [(given[0], more, given[2]) for more in self._longer(*given)] if is_open else []
+        pairs = {axis: 2 for axis in self.batch_axes(*given)}  # batches that the model divides
         found = False
         for late, guesses in (
             (True, [(given, size) for size in open_sizes]),
             (True, [(more, OPEN_SIZES[0]) for more in longer]),
+            (True, [((given[0], {**given[1], **pairs}, given[2]), OPEN_SIZES[0])] if pairs else []),
             (False, [(given, size) for size in open_sizes]),
         ):
             problem: Error | None = None

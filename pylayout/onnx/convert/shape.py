@@ -432,23 +432,37 @@ def compress(node: Node) -> Result:
     return node.op("index_select", x, node.axis(axis, x.ndim), Known(places))
 
 
-@converter("ReverseSequence", since=10, note="lengths known")
+@converter("ReverseSequence", since=10)
 def reverse_sequence(node: Node) -> Result:
-    x, lengths = node.x(0), node.integers_at(1)
+    x, lengths = node.x(0), node.x(1)
     time, batch = node.integer("time_axis", 0), node.integer("batch_axis", 1)
-    if sorted((time, batch)) != [0, 1] or x.ndim < 2 or len(lengths) != x.shape[batch]:
-        raise ShapeError(f"time_axis {time} and batch_axis {batch} with {len(lengths)} lengths do not fit x")
-    if any(not 0 <= length <= x.shape[time] for length in lengths):
-        raise ShapeError(f"sequence_lens is {lengths}, expected 0 to {x.shape[time]}")
-    at = arange(x.shape[time])[:, None]
-    places = numpy.where(at < numpy.asarray(lengths)[None, :], numpy.asarray(lengths)[None, :] - 1 - at, at)
-    flat = (
-        places * x.shape[batch] + arange(x.shape[batch])
-        if time == 0
-        else (places + arange(x.shape[batch]) * x.shape[time]).T
-    )
-    rows = node.op("reshape", x, [x.shape[0] * x.shape[1], *x.shape[2:]])
-    return node.op("reshape", node.op("index_select", rows, 0, Known(flat.reshape(-1))), list(x.shape))
+    if sorted((time, batch)) != [0, 1] or x.ndim < 2 or lengths.ndim != 1 or lengths.shape[0] != x.shape[batch]:
+        shape = list(lengths.shape)
+        raise ShapeError(f"time_axis {time} and batch_axis {batch} with sequence_lens of shape {shape} do not fit x")
+    steps, sequences = x.shape[time], x.shape[batch]
+    if isinstance(lengths, Known) and lengths.sizes is None and not is_late(steps):
+        if any(not 0 <= length <= steps for length in lengths.array):
+            raise ShapeError(f"sequence_lens is {lengths.array.tolist()}, expected 0 to {steps}")
+
+    def number(size: Any) -> Known:
+        return Known.of_sizes(size, numpy.dtype("int64")) if is_late(size) else Known(numpy.asarray(size, "int64"))
+
+    rows = [-1, 1] if time == 0 else [1, -1]
+    at = node.op("reshape", node.arange(0, steps), rows)
+    sequence = node.op("reshape", node.arange(0, sequences), rows[::-1])
+    lengths = node.op("reshape", node.op("cast", lengths, "s64"), rows[::-1])
+    # Lengths that there are not lead to places that there are not.
+    beyond = node.op("mul", number(steps), number(sequences))
+    is_length = node.op("logical_and", node.op("ge", lengths, number(0)), node.op("le", lengths, number(steps)))
+    turned = node.op("where", is_length, node.op("sub", node.op("sub", lengths, number(1)), at), beyond)
+    places = node.op("where", node.op("logical_and", is_length, node.op("ge", at, lengths)), at, turned)
+    if time == 0:
+        places = node.op("add", node.op("mul", places, number(sequences)), sequence)
+    else:
+        places = node.op("add", places, node.op("mul", sequence, number(steps)))
+    merged = node.op("reshape", x, [x.shape[0] * x.shape[1], *x.shape[2:]])
+    taken = node.op("index_select", merged, 0, node.op("reshape", places, [-1]))
+    return node.op("reshape", taken, list(x.shape))
 
 
 @converter("OneHot", since=9, note="depth known")
