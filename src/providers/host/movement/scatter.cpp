@@ -133,6 +133,18 @@ struct ScatterBody {
       put_run(to + (at.x + index[j * step] * x_step + first) * bytes, src + (at.src + j * src_step + first) * bytes, n);
   }
 
+  // n lines that lie side by side, of one element each, step by step of all of them.
+  template <class Put>
+  void put_lines(const Place& at, const int64_t* index, char* to, const char* src, int64_t n,
+                 const Put& put_one) const {
+    const auto bytes = int64_t(size_of(put.dtype));
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t* places = index + at.index + j * index_step;
+      const char* from = src + (at.src + j * src_step) * bytes;
+      for (int64_t k = 0; k < n; ++k) put_one(to + (at.x + k + places[k] * x_step) * bytes, from + k * bytes, 1);
+    }
+  }
+
   // A row's elements put, in one pass over its indices; false where one is out of range.
   template <class Put>
   PL_INLINE bool put_row(const int64_t* index, int64_t bytes, const char* src, char* to, const Put& put_one) const {
@@ -184,6 +196,17 @@ struct ScatterBody {
     copy(input(arguments, 0), to, x_bytes);
     const std::vector<int64_t> index = checked_indices("scatter", load, input(arguments, 1), indices, size);
     const char* src = static_cast<const char*>(input(arguments, 2));
+    const bool beside = run == 1 && !lines.empty() && lines.back().x_step == 1 && lines.back().src_step == 1 &&
+                        lines.back().index_step == 1;
+    const auto lines_beside = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin, n; i < end; i += n) {
+        n = std::min(end - i, lines.back().size - i % lines.back().size);
+        if (put.adds_floats())
+          put_lines(place_of_line(i), index.data(), to, src, n, AddOne());
+        else
+          put_lines(place_of_line(i), index.data(), to, src, n, put);
+      }
+    };
     const auto each_line = [&](int64_t begin, int64_t end, int64_t first, int64_t n) {
       for (int64_t i = begin; i < end; ++i) {
         const Place at = place_of_line(i);
@@ -194,6 +217,7 @@ struct ScatterBody {
       }
     };
     const double work = double(count) * (3.0 + 0.2 * double(run));
+    if (beside) return parallel_for(all, work, lines_beside);
     if (all > 1 || run < 64) return parallel_for(all, work, [&](int64_t a, int64_t b) { each_line(a, b, 0, run); });
     parallel_for(run / 32, work / (double(run) / 32), [&](int64_t a, int64_t b) {
       const int64_t first = a * 32;
