@@ -81,6 +81,8 @@ def restore(path: str | os.PathLike[str], plan: Plan) -> Any:
 
     Raises FileError where the file cannot be read, InvalidArgumentError where it is no checkpoint or of other states.
     """
+    if not isinstance(plan, Plan):
+        raise ArgumentTypeError(f"checkpoint: restore is given {type(plan).__name__}, expected a Plan")
     try:
         with Path(path).open("rb") as file, numpy.load(file, allow_pickle=False) as arrays:
             header = json.loads(arrays[_HEADER].tobytes())
@@ -92,7 +94,7 @@ def restore(path: str | os.PathLike[str], plan: Plan) -> Any:
             values = {name: arrays[_STATE + name] for name in found}
     except OSError as error:
         raise FileError(f"checkpoint: {path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(f"checkpoint: {path} is no checkpoint, or damaged ({error})") from error

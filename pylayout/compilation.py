@@ -12,6 +12,7 @@ from typing import Any
 from .errors import ArgumentTypeError, Error, FileError, InvalidArgumentError, ShapeError, UnsupportedError
 from .graph import Graph
 from .plan import Plan, Progress, compile_graph, path_bytes, read_plan
+from .sizes import axis_sizes, is_integer
 
 __all__ = ["compile", "load_plan"]
 
@@ -152,8 +153,11 @@ def compile(
     try:
         first = next(graphs)
     except UnsupportedError as error:
+        from .onnx.errors import RefusedError
         from .onnx.segments import SegmentedPlan, missing_op
 
+        if isinstance(error, RefusedError):
+            raise
         missing = missing_op(parsed)
         if missing is not None:
             if missing not in str(error):
@@ -191,20 +195,24 @@ def _check_by_name(shapes: Any, sizes: Any, values: Any) -> None:
         if given is not None and not isinstance(given, Mapping):
             raise ArgumentTypeError(f"compile: {name} is {given!r}, expected a dict {of}, by name")
     for name, shape in (shapes or {}).items():
-        if isinstance(shape, str) or not isinstance(shape, Iterable):
+        if isinstance(shape, str) or not isinstance(shape, Iterable) or not all(map(is_integer, shape)):
             raise ArgumentTypeError(f'compile: shapes["{name}"] is {shape!r}, expected sizes such as (1, 3, 224, 224)')
-    for name, size in (sizes or {}).items():
-        if isinstance(size, bool) or not hasattr(size, "__index__"):
-            raise ArgumentTypeError(f'compile: sizes["{name}"] is {size!r}, expected an integer')
+    axis_sizes("compile", sizes or {})
 
 
 def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:
     """Read a plan that `Plan.save` wrote: nothing is measured or chosen again.
 
     replan: compile a plan anew, with `options` as of `compile`, that was made for other hardware, software or numbers
-    of threads; else UnsupportedError says what is different. Raises FileError, and InvalidArgumentError for a file
+    of threads, or for another device, number of threads or arithmetic than the options say; else UnsupportedError says
+    what is different, and there are no options. Raises FileError, and InvalidArgumentError for a file
     that is no plan, or damaged. The file of a model that is run by segments needs the package onnx.
     """
+    if options and not replan:
+        given = next(iter(options))
+        raise InvalidArgumentError(
+            f"load_plan: {given} is given without replan=True; a plan keeps what it was made for"
+        )
     if not _is_archive(path_bytes(path)):
         return read_plan(path, replan=replan, **options)
     from .onnx.segments import SegmentedPlan  # here: the package onnx is an extra

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -15,6 +15,7 @@ from .compilation import compile
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from .graph import Graph
 from .plan import Plan
+from .sizes import is_integer
 from .tensor import Tensor
 from .value import Value
 
@@ -69,10 +70,13 @@ class _Prepared:
 
 class _Function:
     def __init__(self, function: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, options: Any) -> None:
+        if not callable(function):
+            raise ArgumentTypeError(f"value_and_grad: function is {function!r}, expected a function")
         self._function, self._has_aux, self._options = function, has_aux, options
         self._single = isinstance(argnums, int)
-        self._argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        if not self._argnums or not all(isinstance(n, int) and n >= 0 for n in self._argnums):
+        given = [argnums] if isinstance(argnums, int) else argnums if isinstance(argnums, Iterable) else []
+        self._argnums = tuple(given)
+        if not self._argnums or not all(is_integer(n) and n >= 0 for n in self._argnums):
             raise InvalidArgumentError(
                 f"value_and_grad: argnums is {argnums!r}, expected places of arguments, from 0 on"
             )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import fnmatch
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -18,12 +19,13 @@ from .dtypes import dtype_of
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .layout import Layout, shape_array
 from .ops import ALIASES
-from .sizes import AnySize, Size, hint_of, is_late, late_text
+from .sizes import AnySize, Size, axis_sizes, hint_of, is_integer, is_late, late_text
 from .value import Value
 
 __all__ = ["Graph", "Trained", "Value"]
 
 MAX_AXIS_NAME = 64
+_AXIS_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")  # as expressions say it
 # A value by its number and name. A graph keeps no Value, for values refer to their graph: in a circle its memory would
 # wait for the collector.
 _Known = tuple[int, str]
@@ -59,7 +61,12 @@ class Graph:
         out = ffi.new("pl_graph *")
         check(lib.pl_graph_create(context_handle(), out))
         self._handle = out[0]
-        self._sizes = dict(sizes or {})
+        self._sizes = axis_sizes("graph", {} if sizes is None else sizes)
+        for axis in self._sizes:
+            if len(axis) > MAX_AXIS_NAME or not _AXIS_NAME.fullmatch(axis):
+                raise InvalidArgumentError(
+                    f"graph: axis {axis!r}: expected letters, digits and _, no digit first, at most {MAX_AXIS_NAME}"
+                )
         self._constants: dict[int, tuple[Any, _Known]] = {}  # by identity of the array, which is kept alive
         self._inputs: dict[str, _Known] = {}
         self._parameters: dict[str, _Known] = {}
@@ -111,6 +118,8 @@ class Graph:
         layout "any" leaves it to the plan, for tensors that are converted before.
         Raises ShapeError for a bad size or an unknown axis, InvalidArgumentError for a name that is taken.
         """
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise ArgumentTypeError(f'graph: input "{name}": shape is {shape!r}, expected a list of sizes and axes')
         sizes, axes = [], []
         for size in shape:
             if isinstance(size, str):
@@ -161,8 +170,9 @@ class Graph:
         (10, 3)
         """
         if isinstance(axis, Value):
-            at = axis.ndim + dim if dim is not None and dim < 0 else dim
-            if at is None or not 0 <= at < axis.ndim:
+            at = int(dim) if dim is not None and is_integer(dim) else axis.ndim
+            at = axis.ndim + at if at < 0 else at
+            if not 0 <= at < axis.ndim:
                 raise ShapeError(f"graph: size: dim is {dim}, expected one of {axis.ndim} dimensions")
             return Size(self, f"#{axis._id}.{at}", axis._shape[at])
         if axis not in self._sizes:
@@ -263,7 +273,7 @@ class Graph:
         >>> pl.compile(g, tune="off").run()[0]
         array([6., 8.], dtype=float32)
         """
-        values = [self._own(value, "a value to derive by") for value in by]
+        values = self._own_each(by, "gradients: by", "a value to derive by")
         out = ffi.new("pl_value[]", max(1, len(values)))
         check(lib.pl_graph_gradients(self._handle, self._own(loss, "loss"), values, len(values), out))
         return [Value(self, out[i], f"{value.name}/gradient") for i, value in enumerate(by)]
@@ -287,7 +297,7 @@ class Graph:
         >>> [value.tolist() for value in pl.compile(g, tune="off").run()]
         [[48.0, 64.0], 0.125]
         """
-        values = [self._own(value, "a value to derive by") for value in by]
+        values = self._own_each(by, "scaled_gradients: by", "a value to derive by")
         out, factor = ffi.new("pl_value[]", max(1, len(values))), ffi.new("pl_value *")
         check(
             lib.pl_graph_scaled_gradients(
@@ -296,6 +306,11 @@ class Graph:
         )
         made = [Value(self, out[i], f"{value.name}/gradient") for i, value in enumerate(by)]
         return made, Value(self, factor[0], "grad_scale")
+
+    def _own_each(self, values: Sequence[Value], argument: str, what: str) -> list[int]:
+        if isinstance(values, Value) or not isinstance(values, Iterable):
+            raise ArgumentTypeError(f"graph: {argument} is {values!r}, expected a list of values")
+        return [self._own(value, what) for value in values]
 
     def _own(self, value: Value, what: str) -> int:
         if not isinstance(value, Value) or value.graph is not self:
@@ -423,7 +438,8 @@ class Graph:
 
     def bind(self, **sizes: int) -> Graph:
         """The same program for other sizes of the named axes."""
-        text = " ".join(f"{axis}={int(size)}" for axis, size in sizes.items()).encode()
+        sizes = axis_sizes("graph: bind", sizes)
+        text = " ".join(f"{axis}={size}" for axis, size in sizes.items()).encode()
         out = ffi.new("pl_graph *")
         check(lib.pl_graph_bind(self._handle, text, out))
         return Graph._adopt(out[0], {**self._sizes, **sizes}, self)

@@ -12,6 +12,7 @@ import numpy
 from ._load import ffi, lib
 from .arrays import as_input, asarray
 from .batcher import Batcher, batched
+from .callbacks import Callbacks
 from .calls import attribute_text
 from .context import handle as context_handle
 from .errors import (
@@ -25,6 +26,7 @@ from .errors import (
     take_raised,
 )
 from .graph import Graph
+from .sizes import axis_sizes
 from .tensor import Tensor, adopt, tensor_under
 
 __all__ = ["GraphFor", "Plan", "Progress", "compile_graph", "path_bytes", "read_plan"]
@@ -35,12 +37,12 @@ Progress = Callable[[str, float], None]
 # Makes a graph for inputs of these shapes, by name, for which a plan's own was not made, as the text says.
 GraphFor = Callable[[Mapping[str, tuple[int, ...]], str], Graph]
 
-_progress: dict[int, Progress] = {}
+_progress = Callbacks()
 
 
 @ffi.def_extern(onerror=keep_raised)  # type: ignore[untyped-decorator]
 def pyl_python_plan_progress(user: Any, stage: Any, fraction: float) -> None:
-    callback = _progress.get(int(ffi.cast("uintptr_t", user)))
+    callback = _progress.find(int(ffi.cast("uintptr_t", user)))
     if callback is not None:
         callback(ffi.string(stage).decode(), fraction)
 
@@ -106,12 +108,13 @@ class Plan:
         if sizes.keys() != set(axes):
             given, wanted = (", ".join(names) or "(none)" for names in (sizes, axes))
             raise InvalidArgumentError(f"prepare: sizes are of {given}, expected those of {wanted}")
-        array = ffi.new("int64_t[]", [int(sizes[axis]) for axis in axes])
+        sizes = axis_sizes("plan: prepare", sizes)
+        array = ffi.new("int64_t[]", [sizes[axis] for axis in axes])
         status = lib.pl_plan_prepare(self._handle, array, len(axes))
         if status:
             shapes = [
                 tuple(
-                    int(sizes[axis]) if axis else size
+                    sizes[axis] if axis else size
                     for axis, size in zip(item["axes"] or [""] * len(item["shape"]), item["shape"], strict=True)
                 )
                 for item in self.inputs
@@ -129,8 +132,12 @@ class Plan:
 
     def set_state(self, name: str, value: Any) -> None:
         """Put another value, of the same shape and dtype, in the place of one that the plan keeps."""
-        tensor = value if isinstance(value, Tensor) else asarray(value)
-        check(lib.pl_plan_set_state(self._handle, _name_bytes(name), tensor._handle))
+        encoded = _name_bytes(name)
+        if isinstance(value, (int, float)):  # of Python: it has the state's dtype
+            tensor = asarray(value, dtype=next((each["dtype"] for each in self.states if each["name"] == name), None))
+        else:
+            tensor = as_input(value, "plan: set_state", "value")
+        check(lib.pl_plan_set_state(self._handle, encoded, tensor._handle))
 
     def run(self, *arrays: Any) -> list[numpy.ndarray[Any, Any]]:
         """Run on NumPy arrays, in the order of `inputs`, or by name in one dict. Returns a list of NumPy arrays."""
@@ -267,15 +274,9 @@ def compile_graph(graph: Graph, options: dict[str, Any], progress: Progress | No
     """The handle of a plan of a graph."""
     text = attribute_text("compile", {key: value for key, value in options.items() if value is not None})
     out = ffi.new("pl_plan *")
-    key = id(progress)
-    report = ffi.NULL
-    if progress is not None:
-        _progress[key] = progress
-        report = ffi.addressof(lib, "pyl_plan_progress")
-    try:
-        check(lib.pl_plan_compile(graph._handle, text.encode(), report, ffi.cast("void *", key), out))
-    finally:
-        _progress.pop(key, None)
+    with _progress.number_of(progress, "compile: progress") as number:
+        report = ffi.addressof(lib, "pyl_plan_progress") if number else ffi.NULL
+        check(lib.pl_plan_compile(graph._handle, text.encode(), report, ffi.cast("void *", number), out))
     raised = take_raised()
     if raised is not None:  # by the last report, after which nobody asked whether to stop
         lib.pl_plan_release(out[0])

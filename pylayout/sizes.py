@@ -4,22 +4,45 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy
 
+from .errors import ArgumentTypeError, ShapeError
+
 __all__ = [
     "AnySize",
     "Size",
+    "axis_sizes",
     "broadcast_sizes",
     "hint_of",
+    "is_integer",
     "is_late",
     "late_text",
     "max_size",
     "min_size",
     "same_sizes",
 ]
+
+
+def is_integer(size: Any) -> bool:
+    """Whether a size is given as an integer, and not as a bool."""
+    return not isinstance(size, bool) and hasattr(size, "__index__")
+
+
+def axis_sizes(what: str, sizes: Any) -> dict[str, int]:
+    """Sizes of axes by name, checked; errors begin with `what`."""
+    if not isinstance(sizes, Mapping):
+        raise ArgumentTypeError(f"{what}: sizes is {sizes!r}, expected a dict of the sizes of axes, by name")
+    for axis, size in sizes.items():
+        if not isinstance(axis, str):
+            raise ArgumentTypeError(f"{what}: sizes has the key {axis!r}, expected the name of an axis")
+        if not is_integer(size):
+            raise ArgumentTypeError(f'{what}: the size of axis "{axis}" is {size!r}, expected an integer')
+        if not 0 <= operator.index(size) < 2**63:
+            raise ShapeError(f'{what}: the size of axis "{axis}" is {size}, expected 0 to 2^63 - 1')
+    return {axis: operator.index(size) for axis, size in sizes.items()}
 
 
 class Requiring(Protocol):

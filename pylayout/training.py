@@ -12,6 +12,7 @@ import numpy
 from .checkpoint import restore, save
 from .errors import ArgumentTypeError, InvalidArgumentError
 from .graph import Graph, Value
+from .sizes import is_integer
 
 __all__ = ["LossScale", "adam", "adamw", "clip_by_norm", "restore", "rmsprop", "save", "sgd"]
 
@@ -28,6 +29,12 @@ class LossScale:
 
     initial: float = 65536.0
     interval: int = 2000
+
+    def __post_init__(self) -> None:
+        if not 0 < _number("LossScale", "initial", self.initial) < math.inf:
+            raise InvalidArgumentError(f"LossScale: initial is {self.initial}, expected a finite number above 0")
+        if not is_integer(self.interval) or self.interval < 1:
+            raise InvalidArgumentError(f"LossScale: interval is {self.interval!r}, expected an integer of at least 1")
 
 
 def sgd(
@@ -58,6 +65,10 @@ def sgd(
     ([25.0, 6.25, 1.5625], [0.375, 0.5])
     """
     _check("sgd", graph, loss, loss_scale, clip_norm, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    if not isinstance(nesterov, bool) or (nesterov and not momentum):
+        raise InvalidArgumentError(
+            f"sgd: nesterov is {nesterov!r} and momentum {momentum}, expected False, or True with a momentum"
+        )
 
     def step(value: Value, gradient: Value, rate: Value, more: dict[str, Any]) -> None:
         options = {"momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay, **more}
@@ -151,8 +162,10 @@ def clip_by_norm(graph: Graph, gradients: Sequence[Value], max_norm: float) -> t
     >>> [(100 * a).round().tolist() for a in pl.compile(g, tune="off").run()]
     [[60.0, 80.0], 500.0]
     """
-    if not max_norm > 0:
+    if not _number("clip_by_norm", "max_norm", max_norm) > 0:
         raise InvalidArgumentError(f"clip_by_norm: max_norm is {max_norm}, expected more than 0")
+    if isinstance(gradients, Value) or not isinstance(gradients, Sequence):
+        raise ArgumentTypeError(f"clip_by_norm: gradients is {gradients!r}, expected a list of values")
     if not gradients:
         raise InvalidArgumentError("clip_by_norm: there are no gradients, expected one at least")
     norm = _norm(graph, gradients, None)
@@ -248,6 +261,8 @@ def _append(
     loss_scale: LossScale | None,
     step: Callable[[Value, Value, Value, dict[str, Any]], None],
 ) -> None:
+    if isinstance(parameters, Value) or not isinstance(parameters, (Sequence, type(None))):
+        raise ArgumentTypeError(f"training: parameters is {parameters!r}, expected a list of values, or None: all")
     values = list(graph.parameters.values()) if parameters is None else list(parameters)
     if not values:
         raise InvalidArgumentError(

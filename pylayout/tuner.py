@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._load import ffi, lib
+from .callbacks import Callbacks
 from .context import handle
 from .errors import check, keep_raised, take_json, take_raised
 
@@ -14,12 +15,12 @@ __all__ = ["table_text", "tune_device", "tuned_values"]
 # Called now and then during a search: what is done, how far all is (0 to 1). False: stop, and keep what was found.
 TuneProgress = Callable[[str, float], bool | None]
 
-_running: dict[int, TuneProgress] = {}
+_running = Callbacks()
 
 
 @ffi.def_extern(error=1, onerror=keep_raised)  # type: ignore[untyped-decorator]
 def pyl_python_tune_progress(user: Any, what: Any, fraction: float) -> int:
-    callback = _running.get(int(ffi.cast("uintptr_t", user)))
+    callback = _running.find(int(ffi.cast("uintptr_t", user)))
     return int(callback is not None and callback(ffi.string(what).decode("utf-8", "replace"), fraction) is False)
 
 
@@ -35,15 +36,9 @@ def tune_device(device: str, *, seconds: float = 300.0, progress: TuneProgress |
     'cpu'
     """
     text = ffi.new("char **")
-    key = id(progress)
-    report = ffi.NULL
-    if progress is not None:
-        _running[key] = progress
-        report = ffi.addressof(lib, "pyl_tune_progress")
-    try:
-        check(lib.pl_tune(handle(), device.encode(), float(seconds), report, ffi.cast("void *", key), text))
-    finally:
-        _running.pop(key, None)
+    with _running.number_of(progress, "tune_device: progress") as number:
+        report = ffi.addressof(lib, "pyl_tune_progress") if number else ffi.NULL
+        check(lib.pl_tune(handle(), device.encode(), float(seconds), report, ffi.cast("void *", number), text))
     result = dict(take_json(text))
     raised = take_raised()
     if raised is not None and (progress is None or not isinstance(raised, KeyboardInterrupt)):

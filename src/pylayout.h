@@ -507,7 +507,8 @@ PL_API pl_status pl_plan_extend(pl_plan plan, pl_graph graph);
 PL_API pl_status pl_plan_save(pl_plan plan, const char* path);
 /* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a
  * plan made for other hardware, software or numbers of threads is compiled anew with these options, or refused with
- * PL_ERROR_UNSUPPORTED (default).  A damaged file gives PL_ERROR_INVALID_ARGUMENT. */
+ * PL_ERROR_UNSUPPORTED (default).  With replan=true so is one for another device, number of threads or arithmetic than
+ * the options say; without it there are no other options.  A damaged file gives PL_ERROR_INVALID_ARGUMENT. */
 PL_API pl_status pl_plan_load(pl_context context, const char* path, const char* options, pl_plan* plan);
 /* 1 once no run changes the plan's choices any more. */
 PL_API pl_status pl_plan_settled(pl_plan plan, int32_t* settled);

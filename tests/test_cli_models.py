@@ -177,7 +177,7 @@ def test_open_sizes_come_from_axes_and_arrays(model, capsys):
         ({"shapes": 5}, "shapes is 5, expected a dict"),
         ({"shapes": {"x": None}}, r'shapes\["x"\] is None, expected sizes'),
         ({"sizes": 5}, "sizes is 5, expected a dict"),
-        ({"sizes": {"n": "a"}}, r"sizes\[\"n\"\] is 'a', expected an integer"),
+        ({"sizes": {"n": "a"}}, r"the size of axis \"n\" is 'a', expected an integer"),
         ({"values": 5}, "values is 5, expected a dict"),
         ({"without": 5}, "without is 5, expected names of passes"),
     ],

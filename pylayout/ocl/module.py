@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..errors import DeviceError
+from ..errors import ArgumentTypeError, DeviceError
 from . import amp
 from .shim import longs, shim, state
 
@@ -75,14 +75,14 @@ def _index(device: Any) -> int:
     else:
         given = torch.device(device)
         if given.type != "ocl":
-            raise DeviceError(f"torch.ocl: device is {given}, expected one of ocl")
+            raise DeviceError(f"torch.ocl: device is {given}, expected ocl or ocl:INDEX")
         index = current_device() if given.index is None else given.index
     if _is_in_bad_fork():
         shim().call("set_device", index)  # says so
     count = device_count()
     if not 0 <= index < count:
         why = f" ({state.failure})" if count == 0 and state.failure else ""
-        raise DeviceError(f"torch.ocl: device index is {index}, expected one of {count} devices{why}")
+        raise DeviceError(f"torch.ocl: device index is {index}, expected 0 to {count - 1}, of {count} devices{why}")
     return index
 
 
@@ -273,15 +273,25 @@ def default_stream(device: Any = None) -> torch.Stream:
     return _stream(_index(device), 0)
 
 
-def set_stream(stream: torch.Stream) -> None:
-    """From now on the thread's work on the stream's device goes there."""
+def set_stream(stream: torch.Stream | None) -> None:
+    """From now on the thread's work on the stream's device goes there; None: nothing changes."""
+    if stream is None:
+        return
+    _check_stream(stream)
     shim().call("set_stream", stream.device_index, stream.stream_id)
+
+
+def _check_stream(stream: Any) -> None:
+    if not isinstance(stream, torch.Stream) or stream.device.type != "ocl":
+        raise ArgumentTypeError(f"torch.ocl: stream is {stream!r}, expected a stream of the device ocl, or None")
 
 
 class StreamContext:
     """The same as long as it is entered, with the stream's device as the current one; None: nothing changes."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
+        if stream is not None:
+            _check_stream(stream)
         self.stream = stream
         self._before: list[tuple[int, torch.Stream]] = []
 

@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ..sizes import axis_sizes
 from .operand import Known, is_alike
 from .registry import FIRST_OPSET, LAST_OPSET
 from .tensors import ExternalData, array_of, checked_sizes, dtype_name, numpy_dtype
@@ -172,11 +173,11 @@ class Contents:
             if name not in names:
                 raise InvalidArgumentError(f"onnx: there is no input {name!r}, expected one of {', '.join(names)}")
         axes = {dim for entry in self.inputs for dim in entry.dims or () if isinstance(dim, str)}
-        for axis in sizes:
+        bound = axis_sizes("onnx", sizes)
+        for axis in bound:
             if axis not in axes:
                 known = ", ".join(sorted(axes)) or "(none)"
                 raise InvalidArgumentError(f"onnx: no input has an axis {axis!r}, expected one of {known}")
-        bound = {axis: int(size) for axis, size in sizes.items()}
         given = {**shapes, **{name: array.shape for name, array in fixed.items()}}
         for entry in self.inputs:  # what is given first: it may name an axis of an input that comes earlier
             if entry.name in given:

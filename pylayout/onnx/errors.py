@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ..errors import UnsupportedError
 
-__all__ = ["ValueNeeded"]
+__all__ = ["RefusedError", "ValueNeeded"]
+
+
+class RefusedError(UnsupportedError):
+    """What no sizes and no values of inputs mend: an attribute or an element type that pylayout has not."""
 
 
 class ValueNeeded(UnsupportedError):

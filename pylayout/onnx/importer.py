@@ -16,8 +16,9 @@ from ..graph import MAX_AXIS_NAME, Graph, Trained
 from ..late import LateGraph
 from ..value import Value
 from .contents import Contents, array_type, check_texts, domain_of, initialisers_of, opsets_of
-from .errors import ValueNeeded
+from .errors import RefusedError, ValueNeeded
 from .fold import BASE_BYTES, BYTES_PER_BYTE, MAX_BYTES, budget
+from .host import HOST
 from .node import Node
 from .operand import Known, Members, Operand, Stands, safe_name
 from .registry import LAST_OPSET, find
@@ -246,6 +247,8 @@ class Importer:
                 raise
             name = safe_name(proto.name) or ", ".join(proto.output)
             where = f'onnx: node "{name}" ({domain or "ai.onnx"} {proto.op_type}, opset {opset})'
+            if isinstance(error, RefusedError) and (domain, proto.op_type) in HOST:
+                error = UnsupportedError(str(error))  # of a graph; the host's may know it
             raise prefixed(error, where) from error
 
     def _convert_within(self, proto: Any, scope: Scope, domain: str, opset: int) -> None:
@@ -268,7 +271,7 @@ class Importer:
                 results = list(made) if isinstance(made, (list, tuple)) else [made]
                 unread = node.unread()
                 if unread:
-                    raise UnsupportedError(f"attribute {', '.join(unread)} is given, which pylayout does not know")
+                    raise RefusedError(f"attribute {', '.join(unread)} is given, which pylayout does not know")
                 return results
             function = _body(node, schema)
             if function is None:

@@ -15,6 +15,7 @@ from ..dtypes import DType, dtype_of
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..sizes import is_late, same_sizes
 from ..value import Value
+from .errors import RefusedError
 from .fold import FOLDS, arange, room
 from .fold_sizes import fold_sizes
 from .operand import Known, Members, Operand, Stands, safe_name
@@ -156,7 +157,8 @@ class Node:
             return attribute
         text = attribute.s.decode("utf-8", "replace")
         if choices and text not in choices:
-            raise UnsupportedError(f"attribute {name} is {text!r}, expected one of {', '.join(choices)}")
+            expected = ", ".join(choice or "none" for choice in choices)
+            raise RefusedError(f"attribute {name} is {text!r}, expected one of {expected}")
         return text
 
     def integers(self, name: str, default: Any = ...) -> Any:

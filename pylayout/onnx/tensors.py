@@ -11,6 +11,7 @@ import numpy
 import onnx
 
 from ..errors import FileError, InvalidArgumentError, UnsupportedError
+from .errors import RefusedError
 from .mapped import OWN_FILE
 
 __all__ = ["ExternalData", "array_of", "checked_sizes", "dtype_name", "numpy_dtype"]
@@ -55,7 +56,7 @@ def numpy_dtype(data_type: int, what: str) -> Any:
     Raises UnsupportedError for strings, complex numbers, integers of 4 bits and floats of 8 or fewer.
     """
     if data_type not in _TYPES:
-        raise UnsupportedError(f"{what} has element type {dtype_name(data_type)}, which pylayout has not")
+        raise RefusedError(f"{what} has element type {dtype_name(data_type)}, which pylayout has not")
     name = _TYPES[data_type][0]
     if name != "bfloat16":
         return numpy.dtype(name)

@@ -178,7 +178,7 @@ class Compiled:
         record(
             CompiledGraph(
                 self._kind,
-                tuple(segment.plan for segment in made.segments),
+                tuple(weakref.ref(segment.plan) for segment in made.segments),
                 sum(len(segment.nodes) for segment in made.segments),
                 tuple(made.left),
                 time.perf_counter() - began,

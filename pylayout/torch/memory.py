@@ -15,6 +15,9 @@ from collections.abc import Callable
 
 import torch
 
+from ..errors import ArgumentTypeError, InvalidArgumentError
+from ..sizes import is_integer
+
 __all__ = ["empty", "empty_cache", "set_memory_limit"]
 
 LEAST = 1 << 20  # bytes; what is smaller the C library keeps by itself
@@ -150,7 +153,9 @@ def set_memory_limit(bytes: int) -> None:
 
     At first that is an eighth of the machine's memory.
     """
+    if not is_integer(bytes):
+        raise ArgumentTypeError(f"set_memory_limit: bytes is {bytes!r}, expected an integer")
     if bytes < 0:
-        raise ValueError(f"bytes is {bytes}, expected at least 0")
+        raise InvalidArgumentError(f"set_memory_limit: bytes is {bytes}, expected at least 0")
     _blocks.limit = bytes
     _blocks.shrink(bytes, in_use=True)

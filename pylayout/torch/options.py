@@ -8,7 +8,7 @@ from typing import Any
 
 from ..calls import did_you_mean
 from ..device import devices
-from ..errors import InvalidArgumentError
+from ..errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["compile_options"]
 
@@ -23,7 +23,7 @@ def _is_flag(value: Any) -> bool:
     return value is None or isinstance(value, bool)
 
 
-# By name: what is told of a value that is not such a one, and whether it is. None is the default of each.
+# By name: what is told of a value that is not such a one, and whether it is. None is the default of all but the device.
 _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "device": ("the name of a device", lambda value: value is not None),
     "math": (", ".join(_MATHS), lambda value: value is None or value in _MATHS),
@@ -43,6 +43,8 @@ NAMES = tuple(_EXPECTED)
 
 def compile_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """The arguments of `pylayout.compile`. Raises InvalidArgumentError for an option or a value that there is not."""
+    if not isinstance(given, (Mapping, type(None))):
+        raise ArgumentTypeError(f"torch.compile: options is {given!r}, expected a dict")
     options: dict[str, Any] = {"device": "cpu"}
     for name, value in (given or {}).items():
         if name not in NAMES:

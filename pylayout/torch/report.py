@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
@@ -21,7 +22,7 @@ class CompiledGraph:
     """One traced graph, for all sizes that its plans serve."""
 
     kind: str  # "inference", "forward" or "backward"
-    plans: tuple[Plan, ...]
+    _plans: tuple[weakref.ref[Plan], ...]  # which a report does not keep alive
     planned: int  # ops that plans run
     left: tuple[tuple[str, str], ...]  # (op, reason) for each op that PyTorch runs
     seconds: float  # that it took to compile
@@ -29,9 +30,14 @@ class CompiledGraph:
     _again: tuple[list[str], ...] = ()
 
     @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Its plans; none once PyTorch has let go of the graph (`torch._dynamo.reset()`)."""
+        return tuple(plan for plan in (kept() for kept in self._plans) if plan is not None)
+
+    @property
     def partitions(self) -> int:
         """How many plans the graph was divided into."""
-        return len(self.plans)
+        return len(self._plans)
 
     @property
     def again(self) -> tuple[str, ...]:

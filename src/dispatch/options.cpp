@@ -17,11 +17,11 @@ const std::string& text_of(const std::string& key, const AttributeValue& value) 
 
 }  // namespace
 
-Tuning parse_tuning(const std::string& text) {
+Tuning parse_tuning(const std::string& text, const char* what, const char* expected) {
   if (text == "auto") return Tuning::automatic;
   if (text == "off") return Tuning::off;
   if (text == "full") return Tuning::full;
-  fail(Code::invalid_argument, "context: tune is \"", text, "\", expected auto, off or full");
+  fail(Code::invalid_argument, what, " is \"", text, "\", expected ", expected);
 }
 
 Math parse_math(const std::string& text) {
@@ -41,7 +41,7 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
               to_text(value), ", expected 1 to 4096");
       options.threads = int(*threads);
     } else if (key == "tune") {
-      options.tuning = parse_tuning(text_of("context: tune", value));
+      options.tuning = parse_tuning(text_of("context: tune", value), "context: tune", "auto, off or full");
     } else if (key == "math") {
       options.math = parse_math(text_of("context: math", value));
     } else if (key == "cache_dir") {

@@ -16,8 +16,9 @@
 namespace pl {
 
 enum class Tuning { off, automatic, full };
-Tuning parse_tuning(const std::string& text);  // off, auto, full
-Math parse_math(const std::string& text);      // fp32, tf32, fp16
+// off, auto, full; errors say what it is of, and what is expected.
+Tuning parse_tuning(const std::string& text, const char* what, const char* expected);
+Math parse_math(const std::string& text);  // fp32, tf32, fp16
 
 struct ContextOptions {
   Setting<int> threads{0};  // 0: the processors of this process

@@ -110,7 +110,7 @@ ValueId Graph::input(const std::string& name, const TensorDesc& desc, const std:
                      bool pinned) {
   require(!name.empty(), Code::invalid_argument, "graph: an input needs a name");
   require(names_.find(name) == names_.end(), Code::invalid_argument, "graph: there is a value named \"", name,
-          "\" already, expected another name for the input");
+          "\" already, expected another name");
   require(axes.empty() || axes.size() == size_t(desc.rank()), Code::invalid_argument, "graph: input \"", name,
           "\" has ", axes.size(), " axis names, expected ", desc.rank(), " or none");
   std::map<std::string, int64_t> known = this->axes();
@@ -195,7 +195,9 @@ ValueId Graph::keep(const std::string& name, TensorRef initial, bool parameter) 
 
 void Graph::update(ValueId state, ValueId update) {
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const KeptValue& k) { return k.value == state; });
+  const bool known = state >= 0 && size_t(state) < values_.size();
   require(found != kept_.end(), Code::invalid_argument, "graph: value ", state,
+          known ? " (" + value(state).name + ")" : std::string(),
           " is updated, expected a parameter or a state of this graph");
   require(update >= 0 && size_t(update) < values_.size(), Code::invalid_argument, "graph: state \"", value(state).name,
           "\" is updated to value ", update, ", which is not of this graph");

@@ -68,7 +68,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       options.threads = int(integer(key, value, 4096));
     } else if (key == "tune") {
       options.live = text(key, value) == "live";
-      options.tuning = options.live ? Tuning::automatic : parse_tuning(text(key, value));
+      options.tuning =
+          options.live ? Tuning::automatic : parse_tuning(text(key, value), "compile: tune", "auto, off, full or live");
     } else if (key == "seconds") {
       const auto* number = std::get_if<double>(&value);
       const auto* whole = std::get_if<int64_t>(&value);
@@ -264,9 +265,9 @@ void Plan::set_state(const std::string& name, const TensorRef& value) {
   const size_t index = kept_index(name);
   std::lock_guard<std::mutex> guard(taking_turns_);
   const TensorDesc &given = value->desc(), &wanted = states_.now[index]->desc();
-  require(given.shape == wanted.shape && given.dtype == wanted.dtype, Code::shape, "plan: state \"", name,
-          "\" is set to ", name_of(given.dtype), " ", given.shape, ", expected ", name_of(wanted.dtype), " ",
-          wanted.shape);
+  require(given.shape == wanted.shape && given.dtype == wanted.dtype,
+          given.dtype == wanted.dtype ? Code::shape : Code::invalid_argument, "plan: state \"", name, "\" is set to ",
+          name_of(given.dtype), " ", given.shape, ", expected ", name_of(wanted.dtype), " ", wanted.shape);
   context_->runner().convert_into(value, states_.now[index], "plan: state " + name);
 }
 

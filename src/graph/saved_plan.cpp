@@ -163,6 +163,13 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
     if (plan->environment() != environment)
       reason = "it was made for \"" + environment + "\", this is \"" + plan->environment() + "\"";
   }
+  if (reason.empty() && (options.device != "auto" && options.device != device))
+    reason = "it was made for the device " + device + ", " + options.device + " is asked for";
+  if (reason.empty() && options.threads && options.threads != plan->threads_)
+    reason = "it was made for " + std::to_string(plan->threads_) + " threads, " + std::to_string(options.threads) +
+             " are asked for";
+  if (reason.empty() && options.math != Math::fp32 && options.math != math)
+    reason = "it was made for other arithmetic than is asked for (math)";
   if (reason.empty() && named) {
     for (size_t i = 1; i < graphs.size(); ++i) plan->sizes_->add(graphs[i]);
     plan->options_.device = device;

@@ -16,6 +16,7 @@ from together import run_together  # noqa: E402
 
 import pylayout as pl  # noqa: E402
 from pylayout.onnx.segments import SegmentedPlan  # noqa: E402
+from pylayout.onnx.segments.steps import MOST_RENEWED, Segment  # noqa: E402
 
 INT64, FLOAT, BOOL = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
 
@@ -56,6 +57,32 @@ def test_one_graph_serves_all_values():
 
 
 # ---- sizes known after values ----
+
+
+@pytest.mark.parametrize("first", [8, 100])
+def test_numbers_that_lengths_follow_from_are_not_those_of_the_plan(first, monkeypatch):
+    """As in a text that is to be spoken: how long each sound is follows from what it is."""
+    made = []
+    renew = Segment._run_new
+    monkeypatch.setattr(Segment, "_run_new", lambda self, arrays: made.append(self) or renew(self, arrays))
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        agraph (int64[n, s] ids) => (float[a] y) <int64 zero = {0}, int64 one = {1}> {
+            rows = Gather(table, ids)
+            sum = ReduceSum<keepdims = 0>(rows)
+            length = Cast<to = 7>(sum)
+            places = Range(zero, length, one)
+            numbers = Cast<to = 1>(places)
+            y = Tanh(numbers)
+        }"""
+    )
+    table = numpy.full((40, 4), 0.25, "f4")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
+    plan = pl.compile(model, device="cpu", tune="off")
+    for length in (first, *range(4, 100, 9)):
+        ids = numpy.random.default_rng(length).integers(0, 40, (1, length))
+        numpy.testing.assert_allclose(plan.run(ids)[0], numpy.tanh(numpy.arange(length)), rtol=1e-5)
+    assert len(made) <= MOST_RENEWED
 
 
 def test_sizes_follow_from_data_within_a_network():

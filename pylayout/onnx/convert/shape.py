@@ -440,9 +440,9 @@ def reverse_sequence(node: Node) -> Result:
         shape = list(lengths.shape)
         raise ShapeError(f"time_axis {time} and batch_axis {batch} with sequence_lens of shape {shape} do not fit x")
     steps, sequences = x.shape[time], x.shape[batch]
-    if isinstance(lengths, Known) and lengths.sizes is None and not is_late(steps):
-        if any(not 0 <= length <= steps for length in lengths.array):
-            raise ShapeError(f"sequence_lens is {lengths.array.tolist()}, expected 0 to {steps}")
+    known = lengths.array.tolist() if isinstance(lengths, Known) and lengths.sizes is None else []
+    if not is_late(steps) and any(not 0 <= length <= steps for length in known):
+        raise ShapeError(f"sequence_lens is {known}, expected 0 to {steps}")
 
     def number(size: Any) -> Known:
         return Known.of_sizes(size, numpy.dtype("int64")) if is_late(size) else Known(numpy.asarray(size, "int64"))

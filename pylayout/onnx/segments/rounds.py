@@ -43,6 +43,7 @@ class Rounds:
     def _begin(self, proto: Any, opsets: Mapping[str, int]) -> None:
         self.proto = proto
         self.opsets = opsets
+        self.values_change = False  # those that segments were imported for
         self.outputs = [output.name for output in proto.output]
         self._steps: dict[Any, list[HostStep | Segment]] = {}
         self._nodes: list[Any] | None = None
@@ -141,7 +142,11 @@ class Rounds:
     ) -> tuple[Segment | None, list[Any]]:
         """The nodes that a graph can hold now, as a segment with a plan, and those that are left."""
         known: set[str] = set()
-        late = True
+        asked: dict[int, set[str]] = {}  # by node: what is known for its sake; nothing, where it does not help
+        # For any sizes, with values of arrays as sizes; without these, which earlier nodes compute then as a segment of
+        # their own; for these sizes and values alone. Without values first, where those that were taken kept changing.
+        ways = iter([(True, not self.values_change), (True, self.values_change), (False, True)])
+        late, asks = next(ways)
         while True:
             segment = SegmentImporter(self, arrays, known, late)
             made: list[Any] = []
@@ -149,30 +154,34 @@ class Rounds:
             blocked: set[str] = set()
             computed: dict[str, Any] = {}  # by name: the node that gives it
             static: dict[str, Known] = {}
+            refused: set[int] = set()  # nodes that are the host's
             again = False
             for node in pending:
                 used = set(used_names(node))
                 problem: Error | None = None
-                if id(node) not in hosted and not used & blocked:
+                if id(node) not in hosted | refused and not used & blocked:
                     try:
                         segment._convert(node, segment.scope)
                     except ValueNeeded as error:
                         wanted = {n for n in error.inputs if is_few(arrays.get(n))} - known
                         hosts = (domain_of(node.domain), node.op_type) in HOST  # which takes values as they come
-                        if wanted and not hosts and all(is_few(arrays.get(n)) for n in error.inputs):
-                            known |= wanted
+                        few = asks and not hosts and all(is_few(arrays.get(n)) for n in error.inputs)
+                        before = asked.get(id(node))
+                        more = wanted and few and before != set()
+                        if more or before:  # where no more can be known, what was known did not help
+                            asked[id(node)] = wanted | (before or set()) if more else set()
                             again = True
                             break
                         problem = error
                     except UnsupportedError as error:
                         if late and (domain_of(node.domain), node.op_type) not in HOST:
-                            late, again = False, True  # perhaps for these sizes and values alone
+                            (late, asks), again = next(ways), True
                             break
                         problem = error
                     except Error:
                         if not late:
                             raise
-                        late, again = False, True
+                        late, asks, again = False, True, True
                         break
                     if problem is None:
                         made.append(node)
@@ -187,11 +196,15 @@ class Rounds:
                 if problem is not None:
                     problems[id(node)] = problem
                     if not used & set(computed):
-                        hosted.add(id(node))
+                        refused.add(id(node))
                 rest.append(node)
                 blocked.update(filter(None, node.output))
+            if not made and not asks:
+                (late, asks), again = next(ways), True
             if again:
+                known = set().union(*asked.values()) if asks else set()
                 continue
+            hosted |= refused
             self.static.update(static)
             wanted = {name for node in rest for name in used_names(node)} | set(self.outputs)
             outputs = [name for name in computed if name in wanted]

@@ -12,8 +12,9 @@ from ...errors import Error, InvalidArgumentError, ShapeError, UnsupportedError,
 from ...late import LateGraph
 from ...plan import Plan, compile_graph
 from ..contents import domain_of
+from ..errors import ValueNeeded
 from ..host import HOST, Call, prepared
-from ..importer import prefixed
+from ..importer import prefixed, used_names
 from ..operand import safe_name
 from .importing import Around, SegmentImporter
 from .values import Arrays, Form, form_of, given, is_few
@@ -23,6 +24,7 @@ __all__ = ["HostStep", "Program", "Rebuild", "Segment", "Variant"]
 
 # For values and sizes for which a segment was not made it is imported again, so often.
 MAX_VARIANTS = 32
+MOST_RENEWED = 3  # with so many imports for other values a segment is made without these, where it can be
 # So often sizes are walked at least before a plan is bound to them; how many of them are remembered.
 WALKS, MOST_MET = 2, 4096
 # So many more of the plan's runs that took longer than walks of the same sizes, than such that did not, and it is not
@@ -38,6 +40,7 @@ class Program(Around, Protocol):
     proto: Any
     options: dict[str, Any]  # of compile
     making: threading.RLock  # held while a segment is imported
+    values_change: bool  # those that segments were imported for: they are made without where they can be
 
     def array(self, name: str, arrays: Arrays) -> Any:
         """What a name stands for in a run."""
@@ -124,6 +127,7 @@ class Segment:
         self.known = known
         self.outputs: list[str] = []
         self.variants: list[Variant] = []
+        self._renewed = 0  # how often it was imported for other values
 
     def run(self, arrays: Arrays) -> None:
         results = self._run_known(arrays)
@@ -154,8 +158,13 @@ class Segment:
     def _run_new(self, arrays: Arrays) -> list[Any]:
         with self.around.making:
             problem: Error | None = None
+            self._renewed += 1
+            if self._renewed == MOST_RENEWED and not self.around.values_change and self._goes_without(arrays):
+                self.around.values_change = True
+                raise Rebuild(UnsupportedError("onnx: the values that a segment was made for keep changing"))
+            known = {name for name in self.known if is_few(arrays[name])}  # of others values may not be needed here
             for late in (True, False):
-                segment = SegmentImporter(self.around, arrays, self.known, late)
+                segment = SegmentImporter(self.around, arrays, known, late)
                 try:
                     for node in self.nodes:
                         segment._convert(node, segment.scope)
@@ -165,6 +174,23 @@ class Segment:
                     problem = error
             assert problem is not None
             raise Rebuild(problem)
+
+    def _goes_without(self, arrays: Arrays) -> bool:
+        """Whether what needs values needs such as are computed here, in a segment of their own where none are known."""
+        segment, gone, needs = SegmentImporter(self.around, arrays, set(), True), set[str](), False
+        for node in self.nodes:
+            if gone.isdisjoint(used_names(node)):
+                try:
+                    segment._convert(node, segment.scope)
+                    continue
+                except ValueNeeded as error:
+                    if not set(error.inputs).isdisjoint(node.input):
+                        return False
+                    needs = True
+                except Error:
+                    return False
+            gone.update(node.output)
+        return needs
 
     def add(self, segment: SegmentImporter) -> Plan:
         """A plan for what was imported."""

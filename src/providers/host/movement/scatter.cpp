@@ -3,9 +3,10 @@
 #include <atomic>
 #include <cstring>
 
-#include "providers/host/common/add_run.h"
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/common/indices.h"
+#include "providers/host/common/simd.h"
 
 namespace pl::host {
 namespace {
@@ -23,7 +24,7 @@ Reduce reduce_of(const Op& op) {
 
 // NaN stays, as NumPy has it.
 template <class C>
-C joined(Reduce reduce, C there, C added) {
+PL_INLINE C joined(Reduce reduce, C there, C added) {
   switch (reduce) {
     case Reduce::sum:
       if constexpr (std::is_integral_v<C>)
@@ -41,12 +42,40 @@ C joined(Reduce reduce, C there, C added) {
   }
 }
 
+template <Reduce kReduce>
+PL_VECTORISED void join_floats(const float* from, int64_t n, float* to) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) to[i] = joined(kReduce, to[i], from[i]);
+}
+
+// As Putter, of f32 that are joined.
+template <Reduce kReduce>
+struct FloatPutter {
+  PL_INLINE void operator()(char* to, const char* from, int64_t n) const {
+    float* target = reinterpret_cast<float*>(to);
+    const float* source = reinterpret_cast<const float*>(from);
+    if (n != 1) return join_floats<kReduce>(source, n, target);
+    *target = joined(kReduce, *target, *source);
+  }
+};
+
 // Puts n neighbouring elements of one tensor to n of another.
 struct Putter {
   Reduce reduce;
   DType dtype;
 
-  bool adds_floats() const { return reduce == Reduce::sum && dtype == DType::f32; }
+  // Calls f with what puts as this one does.
+  template <class F>
+  void with_fastest(const F& f) const {
+    if (dtype != DType::f32) return f(*this);
+    switch (reduce) {
+      case Reduce::sum: return f(FloatPutter<Reduce::sum>());
+      case Reduce::prod: return f(FloatPutter<Reduce::prod>());
+      case Reduce::amax: return f(FloatPutter<Reduce::amax>());
+      case Reduce::amin: return f(FloatPutter<Reduce::amin>());
+      default: return f(*this);
+    }
+  }
 
   void operator()(char* to, const char* from, int64_t n) const {
     const size_t bytes = size_of(dtype);
@@ -57,7 +86,6 @@ struct Putter {
         std::memcpy(to, from, size_t(n) * bytes);
       return;
     }
-    if (adds_floats()) return add_run(reinterpret_cast<const float*>(from), n, reinterpret_cast<float*>(to));
     visit_dtype(dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       using C = std::conditional_t<is_float_storage<T>, float, int64_t>;
@@ -88,12 +116,6 @@ void copy(const void* from, void* to, int64_t bytes) {
                 size_t(std::min(end * kPiece, bytes) - first));
   });
 }
-
-struct AddOne {
-  void operator()(char* to, const char* from, int64_t) const {
-    *reinterpret_cast<float*>(to) += *reinterpret_cast<const float*>(from);
-  }
-};
 
 // index: (outer, count, inner) elements, each for a run of neighbouring elements of src: those behind the last
 // dimension in which the index has more than one, if src spans x there.
@@ -180,9 +202,9 @@ struct ScatterBody {
           index = loaded.data();
         }
         const char* own = src + at.src * bytes;
-        const bool all_right =
-            put.adds_floats() ? put_row(index, 4, own, row, AddOne()) : put_row(index, bytes, own, row, put);
-        if (!all_right) right = false;
+        put.with_fastest([&](const auto& put_one) {
+          if (!put_row(index, bytes, own, row, put_one)) right = false;
+        });
       }
     });
     if (!right) checked_indices("scatter", load, given, indices, size);  // names the first one that is wrong
@@ -201,19 +223,15 @@ struct ScatterBody {
     const auto lines_beside = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin, n; i < end; i += n) {
         n = std::min(end - i, lines.back().size - i % lines.back().size);
-        if (put.adds_floats())
-          put_lines(place_of_line(i), index.data(), to, src, n, AddOne());
-        else
-          put_lines(place_of_line(i), index.data(), to, src, n, put);
+        put.with_fastest([&](const auto& put_one) { put_lines(place_of_line(i), index.data(), to, src, n, put_one); });
       }
     };
     const auto each_line = [&](int64_t begin, int64_t end, int64_t first, int64_t n) {
       for (int64_t i = begin; i < end; ++i) {
         const Place at = place_of_line(i);
-        if (n == 1 && put.adds_floats())
-          put_line(at, index.data() + at.index, index_step, to, src, first, n, AddOne());
-        else
-          put_line(at, index.data() + at.index, index_step, to, src, first, n, put);
+        put.with_fastest([&](const auto& put_run) {
+          put_line(at, index.data() + at.index, index_step, to, src, first, n, put_run);
+        });
       }
     };
     const double work = double(count) * (3.0 + 0.2 * double(run));
@@ -282,8 +300,10 @@ struct ScatterNdBody {
     const char* src = static_cast<const char*>(input(arguments, 2));
     const auto bytes = int64_t(size_of(put.dtype));
     const auto part = [&](int64_t first, int64_t n) {
-      for (int64_t i = 0; i < count; ++i)
-        put(to + (places[size_t(i)] + first) * bytes, src + (i * run + first) * bytes, n);
+      put.with_fastest([&](const auto& put_run) {
+        for (int64_t i = 0; i < count; ++i)
+          put_run(to + (places[size_t(i)] + first) * bytes, src + (i * run + first) * bytes, n);
+      });
     };
     if (run < 64) return part(0, run);
     parallel_for(run / 32, double(count) * 8,
