@@ -1,4 +1,4 @@
-"""Arguments that make no sense to graphs, plans, optimizers and gradients: errors name where, what and what is expected."""
+"""Arguments that make no sense to graphs, plans, optimizers and gradients: errors name where, what and what is due."""
 
 from __future__ import annotations
 

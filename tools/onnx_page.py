@@ -46,7 +46,8 @@ opset.
   `pl.compile` plans the model by [segments](../explanation/segments.md); `pylayout.onnx.load`, which makes one graph,
   refuses it.
 - **Element types** are the library's: float, float16, bfloat16 (with the package ml_dtypes), int8, uint8, int32, int64,
-  bool. Ops on the host take other numbers too. Texts and complex numbers are refused.
+  bool. Ops on the host take other numbers too, and NumPy computes most others for them: what moves,
+  reduces or multiplies. Texts and complex numbers are refused.
 - **Weights** are used where they lie, in the file's bytes or in the external file, which is mapped. External files
   must lie in the model's folder; absolute paths, `..` and links that lead out of it are refused.
 - **Files from anywhere** may be loaded: sizes are checked before memory is taken, a model may become {MAX_OPS} ops at

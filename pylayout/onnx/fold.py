@@ -408,3 +408,30 @@ def argmax(x: Array, dim: int, keepdim: bool = False) -> Array:
 def argmin(x: Array, dim: int, keepdim: bool = False) -> Array:
     _nonempty(numpy.min, "argmin")(x, (dim,), True)
     return numpy.asarray(numpy.argmin(x, dim, keepdims=keepdim))
+
+
+# ---- of float64 alone, which plans have not ----
+
+
+def _matmul(
+    x: Array, y: Array, bias: Array | None = None, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Array:
+    if x.dtype != y.dtype or 0 in (x.ndim, y.ndim):
+        raise ShapeError(f"matmul: x is {x.dtype} of rank {x.ndim} and y {y.dtype} of rank {y.ndim}, expected matrices")
+    x, y = x.swapaxes(-1, -2) if transpose_a else x, y.swapaxes(-1, -2) if transpose_b else y
+    made = numpy.matmul(x, y)
+    return made if bias is None else made + bias
+
+
+def _softmax(x: Array, dim: int) -> Array:
+    made = numpy.exp(x - numpy.max(x, dim, keepdims=True, initial=-numpy.inf))
+    return made / numpy.sum(made, dim, keepdims=True)
+
+
+DOUBLE_FOLDS: _Functions = {
+    "matmul": _matmul,
+    "softmax": _softmax,
+    "log_softmax": lambda x, dim: numpy.log(_softmax(x, dim)),
+    "sigmoid": lambda x: 1 / (1 + numpy.exp(-x)),
+    "tanh": numpy.tanh,
+}

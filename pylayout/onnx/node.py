@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..sizes import is_late, same_sizes
 from ..value import Value
 from .errors import RefusedError
-from .fold import FOLDS, arange, room
+from .fold import DOUBLE_FOLDS, FOLDS, arange, room
 from .fold_sizes import fold_sizes
 from .operand import Known, Members, Operand, Stands, safe_name
 from .scope import Import, Scope
@@ -211,8 +211,10 @@ class Node:
                 kind = arguments[1] if name == "cast" else operands[1 if name == "where" else 0].dtype
                 return Known(sizes) if sizes.dtype != object else Known.of_sizes(sizes, kind)
         changes = any(is_late(a) for a in (*arguments, *keywords.values()))
-        if name in FOLDS and operands and not changes and all(isinstance(a, Known) for a in operands):
-            result = FOLDS[name](*_each(arguments, _array), **_each_of(keywords, _array))
+        known = bool(operands) and not changes and all(isinstance(a, Known) for a in operands)
+        fold = FOLDS.get(name) or (DOUBLE_FOLDS.get(name) if known and operands[0].dtype == "float64" else None)
+        if known and fold is not None:
+            result = fold(*_each(arguments, _array), **_each_of(keywords, _array))
             self.importer.spend(result)
             if is_float(Known(result)) and any(a.may_be_trained and is_float(a) for a in operands):
                 self.importer.count_ops()

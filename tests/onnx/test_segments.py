@@ -280,6 +280,41 @@ def test_types_that_the_library_has_not_are_computed_on_the_host():
     numpy.testing.assert_array_equal(z, (x + y) * y)
 
 
+def softmax(x):
+    powers = numpy.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+OF_OTHER_TYPES = {
+    "y = Transpose(x)": lambda x: x.T,
+    "y = Concat <axis = 1> (x, x)": lambda x: numpy.concatenate([x, x], 1),
+    "k = Constant <value_ints = [2, 0]> () y = Gather(x, k)": lambda x: x[[2, 0]],
+    "k = Constant <value_ints = [-1]> () f = Reshape(x, k) y = ReduceSum <keepdims = 0> (f)": lambda x: x.sum(),
+    "y = ReduceMax <keepdims = 0> (x)": lambda x: x.max(),
+    "t = Transpose(x) y = MatMul(x, t)": lambda x: x @ x.T,
+    "t = Transpose(x) y = Gemm <alpha = 0.5> (x, t)": lambda x: x @ x.T * x.dtype.type(0.5),
+    "y = Softmax(x)": softmax,
+    "s = Sigmoid(x) t = Tanh(x) y = Sub(s, t)": lambda x: 1 / (1 + numpy.exp(-x)) - numpy.tanh(x),
+    "e = Unsqueeze(x, zero) y = Expand(e, two)": lambda x: numpy.stack([x, x]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["double", "uint16", "uint64"])
+@pytest.mark.parametrize("nodes", OF_OTHER_TYPES)
+def test_movement_and_products_in_types_that_no_plan_has(nodes, dtype, tmp_path):
+    if dtype != "double" and any(op in nodes for op in ("MatMul", "Gemm", "Softmax", "Sigmoid")):
+        pytest.skip("not of these integers")
+    constants = "<int64[1] zero = {0}, int64[3] two = {2, 1, 1}>"
+    plan = compiled(f"agraph ({dtype}[n, m] x) => ({dtype} y) {constants} {{ {nodes} }}")
+    for x in (numpy.arange(12).reshape(3, 4), numpy.arange(35).reshape(5, 7) % 6):
+        x = x.astype("float64" if dtype == "double" else dtype)
+        plan.save(tmp_path / "plan")
+        for each in (plan, pl.load_plan(tmp_path / "plan")):
+            y = each.run(x)[0]
+            assert y.dtype == x.dtype
+            numpy.testing.assert_allclose(y, OF_OTHER_TYPES[nodes](x), rtol=1e-14)
+
+
 def test_what_exporters_cast_to_double_runs():
     """PyTorch writes isinf as a cast to double and IsInf."""
     plan = compiled(

@@ -120,3 +120,26 @@ class SegmentImporter(Importer):
         if array.dtype.kind not in "iu":
             _ = made.array  # flags and fractions are these in all runs of the graph
         return made
+
+
+class KnownImporter(SegmentImporter):
+    """The import of a node of which all is known, which NumPy computes: also in element types that no plan has."""
+
+    def __init__(self, around: Around, arrays: Arrays) -> None:
+        super().__init__(around, arrays, set(), False)
+
+    def open(self, name: str) -> Any:
+        array = self.arrays.get(name)
+        return Known(array, name) if isinstance(array, numpy.ndarray) else super().open(name)
+
+    def results(self, node: Any) -> list[Any]:
+        """None for what is left out. Raises UnsupportedError for an op that NumPy has not, or of sequences."""
+        with numpy.errstate(all="ignore"):
+            self._convert(node, self.scope)
+        results: list[Any] = []
+        for name in node.output:
+            made = self.scope.values[name] if name else None
+            if made is not None and not isinstance(made, Known):
+                raise UnsupportedError(f"output {name!r} is of an element type that pylayout has not for this op")
+            results.append(None if made is None else made.array)
+        return results

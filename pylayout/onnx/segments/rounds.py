@@ -22,7 +22,7 @@ from ..operand import Known, Members
 from ..scope import Scope
 from .importing import SegmentImporter
 from .steps import HostStep, Rebuild, Segment
-from .values import Arrays, is_few, signature_of
+from .values import Arrays, is_few, is_of_plans, signature_of
 
 __all__ = ["Rounds"]
 
@@ -122,10 +122,16 @@ class Rounds:
                 if id(node) not in hosted or not there:
                     waiting.append(node)
                     continue
-                if (domain_of(node.domain), node.op_type) not in HOST:
+                hosts = (domain_of(node.domain), node.op_type) in HOST
+                if not hosts and all(is_of_plans(arrays.get(name)) for name in used_names(node)):
                     raise problems[id(node)]
                 step = HostStep(self, node)
-                step.run(arrays)
+                try:
+                    step.run(arrays)
+                except UnsupportedError:
+                    if hosts:
+                        raise
+                    raise problems[id(node)] from None
                 progress = True
                 yield step
             if not progress:

@@ -13,10 +13,10 @@ from ...late import LateGraph
 from ...plan import Plan, compile_graph
 from ..contents import domain_of
 from ..errors import ValueNeeded
-from ..host import HOST, Call, prepared
+from ..host import HOST, Call, Prepared, prepared
 from ..importer import prefixed, used_names
 from ..operand import safe_name
-from .importing import Around, SegmentImporter
+from .importing import Around, KnownImporter, SegmentImporter
 from .values import Arrays, Form, form_of, given, is_few
 from .walk import Walk, walk_of
 
@@ -223,13 +223,13 @@ class Rebuild(Exception):
 
 
 class HostStep:
-    """A node that is computed on the host."""
+    """A node that is computed on the host: by the op's function there, else by NumPy, as constants are."""
 
     def __init__(self, around: Program, node: Any) -> None:
         self.around = around
         self.node = node
-        self.function = HOST[(domain_of(node.domain), node.op_type)]
-        self.prepared = prepared(domain_of(node.domain), node)
+        self.function = HOST.get((domain_of(node.domain), node.op_type))
+        self.prepared = prepared(domain_of(node.domain), node) if self.function else Prepared()
         self.programs: dict[str, Program] = {}
 
     def run(self, arrays: Arrays) -> None:
@@ -244,7 +244,9 @@ class HostStep:
             self.prepared.notes,
         )
         try:
-            results = self.function(call)
+            results = (
+                self.function(call) if self.function else tuple(KnownImporter(self.around, arrays).results(self.node))
+            )
         except (Rebuild, KeyboardInterrupt):
             raise
         except Exception as error:

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Arrays", "Form", "form_of", "given", "integers_of", "is_few", "signature_of"]
+from ...dtypes import dtype_of
+from ...errors import Error
+
+__all__ = ["Arrays", "Form", "form_of", "given", "integers_of", "is_few", "is_of_plans", "signature_of"]
 
 # Integers, flags and numbers that shapes or choices follow from are few.
 MAX_KNOWN = 64
@@ -50,3 +53,14 @@ def signature_of(value: Any) -> Any:
     if isinstance(value, numpy.ndarray):
         return value.dtype.str, value.ndim
     return type(value).__name__
+
+
+def is_of_plans(value: Any) -> bool:
+    """Whether plans have the element type of an array; of what is no array nothing else is known."""
+    if not isinstance(value, numpy.ndarray):
+        return True
+    try:
+        dtype_of(value.dtype)
+    except Error:
+        return False
+    return True
