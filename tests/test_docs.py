@@ -125,9 +125,9 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def blocks_that_run(page: str) -> list[str]:
-    """Where PyTorch is compiled, a small model goes before; without PyTorch, what needs it is left out."""
+    """Where PyTorch is used, a small model goes before; without PyTorch, what needs it is left out."""
     blocks = code_blocks(page, "python")
-    if not any("torch.compile" in block for block in blocks):
+    if not any("torch.compile" in block or "import torch " in block for block in blocks):
         return blocks
     if importlib.util.find_spec("torch") is None:
         return [block for block in blocks if "torch" not in block and "fast(" not in block]

@@ -2,8 +2,8 @@
 
 Fake tensors and converters take one to four milliseconds for an op with sizes that were not met before, and a text that
 grows has tens of such ops a word. Most programs have nothing of sizes in their steps. Where two calls with other sizes
-were made of the same steps, more of them take those; what their results are like say PyTorch's kernels for tensors
-without memory.
+were made of the same steps, further calls take these steps. PyTorch's kernels for tensors without memory say what the
+results are like.
 """
 
 from __future__ import annotations
