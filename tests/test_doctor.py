@@ -23,6 +23,10 @@ from pylayout.doctor.checks import CHECKS, OF_TESTS, SETTINGS
 
 ROOT = Path(__file__).parents[1]
 HEALTHY = Facts(cache="/somewhere", opencl_platforms=("Intel(R) OpenCL",))
+VALUES = {
+    name: {"PYLAYOUT_COMPILERS": "6", "PYLAYOUT_SUBMIT": "thread", "PYLAYOUT_OPENCL_AS": "gpu"}.get(name, "1")
+    for name in SETTINGS
+}
 FOUR = replace(HEALTHY, threads=4, processors=4, allowed=(0, 1, 2, 3), cores=4)
 
 
@@ -99,6 +103,8 @@ CASES = [
     ("settings", replace(FOUR, environment={"ONEDNN_MAX_CPU_ISA": "AVX2"}), "warning", "AVX2", "unset"),
     ("settings", replace(FOUR, environment={"ONEDNN_VERBOSE": "1"}), "warning", "prints a line", "unset"),
     ("settings", replace(FOUR, environment={"PYLAYOUT_THREADS": "2"}), "warning", "nothing reads", "PYLAYOUT_OPENCL"),
+    ("settings", replace(FOUR, environment={"PYLAYOUT_SUBMIT": "foo"}), "warning", "SUBMIT=foo", "caller or thread"),
+    ("settings", replace(FOUR, environment={"PYLAYOUT_COMPILERS": "65"}), "warning", "COMPILERS=65", "0 to 64"),
     ("faults", replace(FOUR, faults=(fault(here=["3.1.1"], remedy="pip install x"),)), "error", "3.1.1", "install x"),
 ]  # fmt: skip
 
@@ -125,7 +131,7 @@ def test_every_check_has_a_case():
         replace(FOUR, threads=2, quota=2.0),  # as many threads as the container may use
         replace(HEALTHY, graphics=("/dev/nvidia0",), gpu_devices=("opencl:0",)),
         replace(HEALTHY, environment={"OMP_THREAD_LIMIT": "8", "ONEDNN_MAX_CPU_ISA": "default", "ONEDNN_VERBOSE": "0"}),
-        replace(HEALTHY, environment={name: "x" for name in SETTINGS + OF_TESTS}),
+        replace(HEALTHY, environment=dict.fromkeys(OF_TESTS, "x") | VALUES),
         replace(HEALTHY, costs=10, stale=4, estimated=(), nodes=5),
         replace(HEALTHY, faults=(fault(remedy=""), fault(applies=False), fault(here=[], applies=False))),
     ],

@@ -45,9 +45,9 @@ HEAD = """# PyTorch's samples on the device `ocl`
 Made by `tools/torch_samples_page.py` from `pytorch-samples.json`, which is measured: do not edit.
 
 PyTorch has lists of samples of its ops (`op_db`) and modules (`module_db`), with which it tests itself. Here they
-run on [the device `ocl`](../howto/pytorch-device.md), an OpenCL device that is a processor (PoCL), and are held against the
-CPU: modules forward and with the gradients of inputs and parameters, in training and in evaluation. Ops in halves are
-held against the CPU in halves or, as that rounds in between, in float32. An entry is
+run on [the device `ocl`](../howto/pytorch-device.md), an OpenCL device that is a processor (PoCL), and are held
+against the CPU: modules forward and with the gradients of inputs and parameters, in training and in evaluation. Ops
+in halves are held against the CPU in halves or, as that rounds in between, in float32. An entry is
 **claimed** where all of it runs on the device alone; the tests run claims again. The others are right, too, with the
 ops named here run by the CPU on copies.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,19 +13,21 @@ __all__ = ["CHECKS", "Finding", "Severity", "examine"]
 
 Severity = Literal["error", "warning", "note"]
 
-# Environment variables that pylayout reads; what they mean: docs/reference/settings.md.
-SETTINGS = (
-    "PYLAYOUT_CACHE_DIR",
-    "PYLAYOUT_COMPILERS",
-    "PYLAYOUT_HUGE_PAGES",
-    "PYLAYOUT_OCL_ANY_TORCH",
-    "PYLAYOUT_ONEDNN",
-    "PYLAYOUT_OPENCL",
-    "PYLAYOUT_OPENCL_AS",
-    "PYLAYOUT_OPENCL_OPTIONS",
-    "PYLAYOUT_OPENCL_PATH",
-    "PYLAYOUT_SUBMIT",
-)
+# Environment variables that pylayout reads, and what their values look like; any where "". What they mean:
+# docs/reference/settings.md.
+SETTINGS = {
+    "PYLAYOUT_CACHE_DIR": "",
+    "PYLAYOUT_COMPILERS": "[0-9]|[1-5][0-9]|6[0-4]",
+    "PYLAYOUT_HUGE_PAGES": "[01]",
+    "PYLAYOUT_OCL_ANY_TORCH": "[01]",
+    "PYLAYOUT_ONEDNN": "",
+    "PYLAYOUT_OPENCL": "",
+    "PYLAYOUT_OPENCL_AS": "gpu",
+    "PYLAYOUT_OPENCL_OPTIONS": "",
+    "PYLAYOUT_OPENCL_PATH": "",
+    "PYLAYOUT_SUBMIT": "caller|thread",
+}
+_SAID = {"PYLAYOUT_COMPILERS": "0 to 64", "PYLAYOUT_HUGE_PAGES": "0 or 1", "PYLAYOUT_OCL_ANY_TORCH": "0 or 1"}
 # Those that its tests and benchmarks read.
 OF_TESTS = (
     "PYLAYOUT_BENCH_BUILD",
@@ -281,14 +284,18 @@ def openmp(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
 
 @_check
 def settings(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
-    """Settings of oneDNN that forbid instructions or print, and names that nothing reads."""
+    """Settings of oneDNN that forbid instructions or print, and names and values that nothing reads."""
     for name, value in facts.environment.items():
         if name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA") and value.upper() not in ("", "ALL", "DEFAULT"):
             yield "warning", f"{name}={value} forbids oneDNN newer instructions", f"unset {name}"
         if name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE") and value not in ("", "0", "none"):
             yield "warning", f"{name}={value} prints a line for each primitive", f"unset {name}"
-        if name.startswith("PYLAYOUT_") and name not in SETTINGS + OF_TESTS:
+        if name.startswith("PYLAYOUT_") and name not in (*SETTINGS, *OF_TESTS):
             yield "warning", f"{name} is set, but nothing reads it", f"expected one of {', '.join(SETTINGS)}"
+        form = SETTINGS.get(name)
+        if form and value and not re.fullmatch(form, value):
+            expected = _SAID.get(name, form.replace("|", " or "))
+            yield "warning", f"{name}={value} is not taken: it says nothing that is known", f"expected {expected}"
 
 
 @_check

@@ -70,7 +70,7 @@ def library() -> Path:
 
     version = str(torch.__version__)
     known = version.startswith(tuple(f"{each}." for each in VERSIONS))
-    if not known and not os.environ.get("PYLAYOUT_OCL_ANY_TORCH"):
+    if not known and os.environ.get("PYLAYOUT_OCL_ANY_TORCH", "0") in ("", "0"):
         raise UnknownVersionError(
             f"the device ocl is made for PyTorch {', '.join(VERSIONS)}, this is {version}; {_INSTEAD}. "
             "PYLAYOUT_OCL_ANY_TORCH=1 tries it"

@@ -137,6 +137,8 @@ def read(model: Any, folder: str | os.PathLike[str] | None = None) -> Model:
 
 
 def _parsed(content: bytes, name: str, folder: Path | None, own: Any = None) -> Model:
+    if content.startswith((b"pylayout plan", b"PK\3\4")):
+        raise FileError(f"onnx: {name} is no ONNX model, but looks like a saved plan, which pylayout.load_plan reads")
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(content)

@@ -382,7 +382,7 @@ def test_quantised_values_of_segments():
 
 def test_what_belongs_to_one_plan_is_refused():
     plan = compiled("agraph (float[n] x) => (int64[a, b] y) { y = NonZero(x) }")
-    assert plan.inputs == [{"name": "x", "dtype": "float", "shape": ("n",), "axes": ["n"]}]
+    assert plan.inputs == [{"name": "x", "dtype": "f32", "shape": ["n"], "axes": ["n"]}]
     for use in (lambda: plan.graph(), lambda: plan.state("x")):
         with pytest.raises(pl.UnsupportedError, match="run by segments"):
             use()

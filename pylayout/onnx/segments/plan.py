@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
 import onnx
 
 from ...arrays import asarray
-from ...errors import InvalidArgumentError, UnsupportedError
+from ...dtypes import dtype_of
+from ...errors import ArgumentTypeError, Error, InvalidArgumentError, ShapeError, UnsupportedError
 from ...plan import Plan
 from ...tensor import Tensor
 from ..contents import array_type, domain_of
 from ..host import HOST
 from ..importer import schema_of
 from ..registry import find
-from ..tensors import dtype_name
 from .rounds import Rounds
 from .saved import Loaded, load, save
 from .steps import HostStep, Segment
@@ -143,8 +143,16 @@ class SegmentedPlan(Plan):
 
 def _described(entry: Any) -> dict[str, Any]:
     axes = ["" if isinstance(dim, int) else str(dim or f"{entry.name}.{i}") for i, dim in enumerate(entry.dims or ())]
-    dtype = dtype_name(entry.element_type).lower() if entry.kind == "tensor_type" else entry.kind
-    return {"name": entry.name, "dtype": dtype, "shape": entry.dims, "axes": axes}
+    dtype = _name_of(_dtype_of(entry)) if entry.kind == "tensor_type" else entry.kind
+    return {"name": entry.name, "dtype": dtype, "shape": list(entry.dims or ()), "axes": axes}
+
+
+def _name_of(dtype: Any) -> str:
+    """As plans call it; NumPy's name of what no plan has."""
+    try:
+        return dtype_of(dtype).name
+    except Error:
+        return str(dtype)
 
 
 def _dtype_of(entry: Any) -> Any:
@@ -165,11 +173,20 @@ def _checked(entry: Any, value: Any) -> Any:
             return [numpy.asarray(item) for item in value] if value or entry.kind != "optional_type" else None
         return value if value is None else numpy.asarray(value)
     array, wanted = numpy.asarray(value), _dtype_of(entry)
+    if value is None or array.dtype.kind in "OSU":
+        raise ArgumentTypeError(f'plan: input "{entry.name}" is {value!r}, expected an array of {_name_of(wanted)}')
+    fixed = [size if isinstance(size, int) else None for size in entry.dims or ()]
+    if entry.dims is not None and not _fits(array.shape, fixed):
+        raise ShapeError(f'plan: input "{entry.name}" has shape {list(array.shape)}, expected {entry}')
     if array.dtype == wanted:
         return array
     if isinstance(value, (bool, int, float, list, tuple)) or (array.dtype.name, wanted.name) == ("float64", "float32"):
         return array.astype(wanted)
-    raise InvalidArgumentError(f'plan: input "{entry.name}" is {array.dtype}, expected {wanted}')
+    raise InvalidArgumentError(f'plan: input "{entry.name}" is {_name_of(array.dtype)}, expected {_name_of(wanted)}')
+
+
+def _fits(shape: Sequence[int], fixed: Sequence[int | None]) -> bool:
+    return len(shape) == len(fixed) and all(f in (None, size) for size, f in zip(shape, fixed, strict=True))
 
 
 def missing_op(model: Any) -> str | None:
