@@ -69,17 +69,4 @@ void for_each_along(const SplitWalk& split, int64_t first, F&& f) {
     });
 }
 
-// Calls f(offsets) for each kept element, on all cores; `nanoseconds` is the work of one call.
-template <class F>
-void for_each_kept(const SplitWalk& split, double nanoseconds, F&& f) {
-  for (const Nest& nest : split.kept)
-    for_each_run(nest, nanoseconds, [&](const int64_t* offsets, int64_t n) {
-      int64_t own[kMaxOperands];
-      for (int64_t i = 0; i < n; ++i) {
-        for (int k = 0; k < nest.operands; ++k) own[k] = offsets[k] + i * nest.run().stride[k];
-        f(static_cast<const int64_t*>(own));
-      }
-    });
-}
-
 }  // namespace pl::host
