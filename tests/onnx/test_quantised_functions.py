@@ -54,6 +54,23 @@ CASES: dict[str, tuple[list[Any], Any, dict[str, Any]]] = {
 }
 
 
+LAST = {
+    "QLinearAveragePool": {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
+    "QLinearGlobalAveragePool": {},
+    "QLinearConv": {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 1]},
+}
+
+
+@pytest.mark.parametrize("op", LAST)
+def test_channels_last(op: str) -> None:
+    weight = [draw(4, 8, 3, 3), *B] if op == "QLinearConv" else []
+    inputs = [a, *A, *weight, *Y]
+    (expected,) = run(model(op, inputs, 0, **LAST[op]), a)
+    turned = numpy.ascontiguousarray(a.transpose(0, 2, 3, 1))
+    (made,) = run(model(op, [turned, *inputs[1:]], 0, channels_last=1, **LAST[op]), turned)
+    close(made.transpose(0, 3, 1, 2), expected)
+
+
 PRODUCTS = {"MatMulIntegerToFloat", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"}
 
 
@@ -62,7 +79,7 @@ def test_every_converter_has_a_case() -> None:
     fused = "pylayout.onnx.convert.fused"  # test_fused_ops.py
     named = {entry.op for entry in entries if not entry.function.__module__.startswith(fused)}
     elsewhere = {"Trilu", "GatherBlockQuantized"}  # test_fused_ops.py, test_quantised_tables.py
-    assert named == {*CASES, *elsewhere, "QGemm", "DequantizeLinear", "MatMulNBits", *PRODUCTS}
+    assert named == {*CASES, *elsewhere, "QGemm", "QLinearConv", "DequantizeLinear", "MatMulNBits", *PRODUCTS}
 
 
 def model(op: str, inputs: list[Any], given: int | None, **attributes: Any) -> Any:
@@ -192,7 +209,6 @@ def test_dequantised_from_four_bits(signed: bool, block: int, form: str) -> None
     ("op", "inputs", "attributes", "message"),
     [
         ("QLinearAdd", [a, numpy.full(8, 0.1, "f4"), A[1], b, *B, *Y], {}, "input 1 has shape .8., expected one scale"),
-        ("QLinearGlobalAveragePool", [a, *A, *Y], {"channels_last": 1}, "channels_last is 1, expected 0"),
         ("QLinearSoftmax", [a, *A, *Y], {"opset": 11}, "opset is 11, expected 13 or later"),
         ("QLinearConcat", [*Y, a, A[0]], {"axis": 1}, "4 inputs, expected"),
         ("QGemm", [a, *A, b, *B], {}, "A has rank 4 and B rank 4"),

@@ -33,6 +33,18 @@ def cropped(node: Node, x: Operand, window: Window) -> Operand:
     return made
 
 
+def channels_last(node: Node, x: Operand) -> Operand:
+    """Channels last."""
+    made: Operand = node.op("permute", x, [0, *range(2, x.ndim), 1])
+    return made
+
+
+def channels_first(node: Node, x: Operand) -> Operand:
+    """Channels, which are the last dimension, behind the batch."""
+    made: Operand = node.op("permute", x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
+    return made
+
+
 def convolution(node: Node, op: str, x: Operand, weight: Operand, *others: Any, **more: Any) -> Result:
     """The op with the node's window and groups; what negative pads cut away is cut from x before."""
     window = window_of(node, spatial_sizes(x, weight), weight.shape[2:])

@@ -13,7 +13,7 @@ from ..node import Node
 from ..operand import Known, Operand, Result
 from ..registry import converter
 from .activation import clipped_line, over_rest, sigmoid_linear
-from .conv import convolution
+from .conv import channels_first, channels_last, convolution
 from .math import cast
 from .matmul import product_sum, scaled
 from .norm import root_mean_square
@@ -131,18 +131,6 @@ def fused_gemm(node: Node) -> Result:
 # ---- convolutions ----
 
 
-def _last(node: Node, x: Operand) -> Operand:
-    """Channels last."""
-    made: Operand = node.op("permute", x, [0, *range(2, x.ndim), 1])
-    return made
-
-
-def _first(node: Node, x: Operand) -> Operand:
-    """Channels, which are the last dimension, behind the batch."""
-    made: Operand = node.op("permute", x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
-    return made
-
-
 def _fused_conv(node: Node, x: Operand, addend: Operand | None) -> Operand:
     y = convolution(node, f"conv{x.ndim - 2}d", x, node.x(1), node.optional(2))
     return _activated(node, _sum(node, y, addend), node.numbers("activation_params", []))
@@ -155,15 +143,15 @@ def fused_conv(node: Node) -> Result:
 
 @converter("NhwcFusedConv", domain=DOMAIN, note=f"with {_NAMES}")
 def nhwc_fused_conv(node: Node) -> Result:
-    addend = None if node.optional(3) is None else _first(node, node.x(3))
-    return _last(node, _fused_conv(node, _first(node, node.x(0)), addend))
+    addend = None if node.optional(3) is None else channels_first(node, node.x(3))
+    return channels_last(node, _fused_conv(node, channels_first(node, node.x(0)), addend))
 
 
 @converter("NhwcConv", domain=DOMAIN)
 def nhwc_conv(node: Node) -> Result:
     """Channels are the last dimension of the weights, too."""
-    x, weight = _first(node, node.x(0)), _first(node, node.x(1))
-    return _last(node, convolution(node, f"conv{x.ndim - 2}d", x, weight, node.optional(2)))
+    x, weight = channels_first(node, node.x(0)), channels_first(node, node.x(1))
+    return channels_last(node, convolution(node, f"conv{x.ndim - 2}d", x, weight, node.optional(2)))
 
 
 # ---- norms ----
@@ -234,10 +222,10 @@ def _group_norm(node: Node, build: Callable[[Operand], Operand]) -> list[Operand
     if x.ndim < 3:
         raise ShapeError(f"x has rank {x.ndim}, expected at least 3")
     total = build(x)
-    y = _first(node, total) if last else total
+    y = channels_first(node, total) if last else total
     y = node.op("group_norm", y, node.integer("groups"), node.x(1), node.x(2), eps=node.number("epsilon", 1e-5))
     y = node.op("silu", y) if activation else y
-    return [_last(node, y) if last else y, total]
+    return [channels_last(node, y) if last else y, total]
 
 
 @converter("GroupNorm", domain=DOMAIN)

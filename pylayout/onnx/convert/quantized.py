@@ -220,10 +220,15 @@ def quantize_linear(node: Node) -> Result:
 
 @converter("QLinearConv", since=10)
 def qlinear_conv(node: Node) -> Result:
+    return qlinear_convolution(node, node.x(0))
+
+
+def qlinear_convolution(node: Node, x: Operand) -> Result:
+    """Of x in the place of the node's own."""
     return convolution(
         node,
         "qlinear_conv",
-        node.x(0),
+        x,
         node.x(3),
         _scale(node, 1),
         _scale(node, 4),

@@ -14,9 +14,18 @@ from ...errors import ShapeError, UnsupportedError
 from ..node import Node
 from ..operand import Operand, Result
 from ..registry import converter
+from .conv import channels_first, channels_last
 from .math import cast
 from .pool import average
-from .quantized import dequantize_linear, integer_product, quantize_linear, real_blocks, result_dtype, zero_point
+from .quantized import (
+    dequantize_linear,
+    integer_product,
+    qlinear_convolution,
+    quantize_linear,
+    real_blocks,
+    result_dtype,
+    zero_point,
+)
 from .recurrent import long_short_term
 
 DOMAIN = "com.microsoft"
@@ -62,19 +71,18 @@ def _unary(build: Callable[[Node, Operand], Operand]) -> Callable[[Node], Result
 
 
 def _average(node: Node, x: Operand) -> Operand:
-    _channels_first(node)
-    return average(node, x)
+    return _by_channels(node, x, lambda x: average(node, x))
 
 
 def _global_average(node: Node, x: Operand) -> Operand:
-    _channels_first(node)
-    made: Operand = node.op("mean", x, list(range(2, x.ndim)), True)
-    return made
+    return _by_channels(node, x, lambda x: node.op("mean", x, list(range(2, x.ndim)), True))
 
 
-def _channels_first(node: Node) -> None:
-    if node.integer("channels_last", 0):
-        raise UnsupportedError("channels_last is 1, expected 0")
+def _by_channels(node: Node, x: Operand, function: Callable[[Operand], Operand]) -> Operand:
+    """A function that wants channels behind the batch, where they may be the last dimension."""
+    if not node.integer("channels_last", 0):
+        return function(x)
+    return channels_last(node, function(channels_first(node, x)))
 
 
 def _softmax(node: Node, x: Operand) -> Operand:
@@ -99,8 +107,13 @@ converter("QLinearMul", domain=DOMAIN)(_binary("mul"))
 converter("QLinearSigmoid", domain=DOMAIN)(_unary(_sigmoid))
 converter("QLinearLeakyRelu", domain=DOMAIN)(_unary(_leaky_relu))
 converter("QLinearSoftmax", domain=DOMAIN, note="of opset 13 or later")(_unary(_softmax))
-converter("QLinearAveragePool", domain=DOMAIN, note="no channels_last")(_unary(_average))
-converter("QLinearGlobalAveragePool", domain=DOMAIN, note="no channels_last")(_unary(_global_average))
+converter("QLinearAveragePool", domain=DOMAIN)(_unary(_average))
+converter("QLinearGlobalAveragePool", domain=DOMAIN)(_unary(_global_average))
+
+
+@converter("QLinearConv", domain=DOMAIN)
+def qlinear_conv(node: Node) -> Result:
+    return _by_channels(node, node.x(0), lambda x: qlinear_convolution(node, x))
 
 
 @converter("QLinearConcat", domain=DOMAIN)
