@@ -1,14 +1,46 @@
 #include "providers/host/common/elements.h"
 
+#include <algorithm>
+
 namespace pl::host {
 namespace {
 
-template <class To, class From>
-PL_VECTORISED void convert_contiguous(const From* __restrict source, To* __restrict target, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) target[i] = convert<To>(source[i]);
+// Integers that do not fit saturate or wrap around.
+template <bool kWraps, class To, class From>
+PL_INLINE To converted(From x) {
+  if constexpr (kWraps && std::is_integral_v<To> && !is_float_storage<From>)
+    return To(uint64_t(int64_t(value_of(x))));
+  else
+    return convert<To>(x);
 }
 
-template <class To, class From>
+template <bool kWraps, class To, class From>
+PL_VECTORISED void convert_side_by_side(const From* __restrict source, To* __restrict target, int64_t n) {
+  if constexpr (std::is_same_v<To, Boolean>) {  // of bytes, not of structures, the compiler makes vectors
+    auto* bytes = reinterpret_cast<uint8_t*>(target);
+    for (int64_t i = 0; i < n; ++i) bytes[i] = value_of(source[i]) != 0;
+  } else {
+    for (int64_t i = 0; i < n; ++i) target[i] = converted<kWraps, To>(source[i]);
+  }
+}
+
+// Integers become halves by way of floats, as the compiler makes no vectors of three widths at once.
+template <bool kWraps, class To, class From>
+void convert_contiguous(const From* source, To* target, int64_t n) {
+  constexpr bool half = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
+  if constexpr (half && !is_float_storage<From>) {
+    float values[kChunk];
+    for (int64_t i = 0; i < n; i += kChunk) {
+      const int64_t count = std::min(kChunk, n - i);
+      convert_side_by_side<kWraps>(source + i, values, count);
+      convert_side_by_side<kWraps>(values, target + i, count);
+    }
+  } else {
+    convert_side_by_side<kWraps>(source, target, n);
+  }
+}
+
+template <class To, class From, bool kWraps = false>
 void convert_run(const void* source, int64_t source_offset, int64_t source_stride, void* target, int64_t target_offset,
                  int64_t target_stride, int64_t n) {
   const From* from = static_cast<const From*>(source) + source_offset;
@@ -17,16 +49,16 @@ void convert_run(const void* source, int64_t source_offset, int64_t source_strid
     if constexpr (std::is_same_v<To, From>) {
       std::memcpy(to, from, size_t(n) * sizeof(To));
     } else {
-      convert_contiguous(from, to, n);
+      convert_contiguous<kWraps>(from, to, n);
     }
     return;
   }
   if (source_stride == 0) {
-    const To value = convert<To>(*from);
+    const To value = converted<kWraps, To>(*from);
     for (int64_t i = 0; i < n; ++i) to[i * target_stride] = value;
     return;
   }
-  for (int64_t i = 0; i < n; ++i) to[i * target_stride] = convert<To>(from[i * source_stride]);
+  for (int64_t i = 0; i < n; ++i) to[i * target_stride] = converted<kWraps, To>(from[i * source_stride]);
 }
 
 template <class C, class T>
@@ -41,14 +73,7 @@ void store_run(const C* values, int64_t n, void* base, int64_t offset, int64_t s
 // Keeps the low bits, as integer arithmetic in the narrow type would.
 template <class T>
 void store_wrapped(const int64_t* values, int64_t n, void* base, int64_t offset, int64_t stride) {
-  T* to = static_cast<T*>(base) + offset;
-  if constexpr (is_float_storage<T> || std::is_same_v<T, Boolean>) {
-    for (int64_t i = 0; i < n; ++i) to[i * stride] = convert<T>(values[i]);
-  } else if (stride == 1) {
-    for (int64_t i = 0; i < n; ++i) to[i] = T(uint64_t(values[i]));
-  } else {
-    for (int64_t i = 0; i < n; ++i) to[i * stride] = T(uint64_t(values[i]));
-  }
+  convert_run<T, int64_t, true>(values, 0, 1, base, offset, stride, n);
 }
 
 }  // namespace
@@ -76,6 +101,14 @@ ConvertRun converter(DType from, DType to) {
   return visit_dtype(from, [to](auto f) {
     return visit_dtype(
         to, [](auto t) -> ConvertRun { return convert_run<typename decltype(t)::type, typename decltype(f)::type>; });
+  });
+}
+
+ConvertRun caster(DType from, DType to) {
+  return visit_dtype(from, [to](auto f) {
+    return visit_dtype(to, [](auto t) -> ConvertRun {
+      return convert_run<typename decltype(t)::type, typename decltype(f)::type, true>;
+    });
   });
 }
 

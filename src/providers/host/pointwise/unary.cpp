@@ -90,8 +90,42 @@ void list_unary(const Op& op, CandidateList& out) {
 }
 PL_HOST_KIND("unary", list_unary);
 
-// Storing saturates floats and wraps integers around, so that a cast is one or no function.
-void list_cast(const Op& op, CandidateList& out) { add_named(op, out, op.attributes[attr::function], 0, 0); }
+struct CastBody {
+  ConvertRun convert;
+  int64_t count;            // padding included
+  std::vector<Nest> nests;  // as UnaryBody's
+  PaddingZeroer zeroer;
+
+  void operator()(const KernelArguments& arguments) const {
+    const void* x = input(arguments, 0);
+    void* y = output(arguments);
+    for (const Nest& nest : nests) {
+      const int64_t to_step = nest.run().stride[0], from_step = nest.run().stride[1];
+      for_each_run(nest, kUnaryNanoseconds, [&](const int64_t* offsets, int64_t n) {
+        convert(x, offsets[1], from_step, y, offsets[0], to_step, n);
+      });
+    }
+    if (nests.empty())
+      parallel_for(count, kUnaryNanoseconds,
+                   [&](int64_t begin, int64_t end) { convert(x, begin, 1, y, begin, 1, end - begin); });
+    zeroer.run(y);
+  }
+};
+
+// Storing saturates floats and wraps integers around, so that a cast is one function of floats or none.
+void list_cast(const Op& op, CandidateList& out) {
+  const std::string& function = op.attributes[attr::function];
+  if (function != "identity") return add_named(op, out, function, 0, 0);
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const TensorDesc x = any_strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
+    const bool dense_both = x.is_dense() && y.is_dense();
+    add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
+      std::vector<Nest> nests;
+      if (!dense_both) nests = with_long_runs(make_nests(x.shape, {{y, {}}, {x, {}}}));
+      return CastBody{caster(x.dtype, y.dtype), x.elements() ? x.padded_elements() : 0, nests, PaddingZeroer(y)};
+    });
+  }
+}
 PL_HOST_KIND("cast", list_cast);
 
 }  // namespace
