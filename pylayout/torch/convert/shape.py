@@ -136,7 +136,7 @@ def _cut(call: Call, x: Operand, wanted: str) -> Operand:
     through = "s32" if wanted == "s32" else "s64"
     if _ON_X86:
         limit = 2.0**31 if through == "s32" else 2.0**63
-        text = "y0 = abs(x0) < s0 ? x0 : -s0"
+        text = "y0 = x0 < s0 ? x0 : -s0"  # less than the least become it below
         x = call.op("pointwise", [call.cast(x, "f32")], text, scalars=[limit], dtype="f32")
     made: Operand = call.cast(call.cast(x, through), wanted)
     return made

@@ -5,42 +5,48 @@
 namespace pl::host {
 namespace {
 
-// Integers that do not fit saturate or wrap around.
-template <bool kWraps, class To, class From>
+// Conversions round, and saturate where a number does not fit; casts cut fractions, and integers wrap around.
+enum class As { conversion, cast };
+
+template <As kAs, class To, class From>
 PL_INLINE To converted(From x) {
-  if constexpr (kWraps && std::is_integral_v<To> && !is_float_storage<From>)
-    return To(uint64_t(int64_t(value_of(x))));
-  else
+  if constexpr (kAs == As::conversion || !std::is_integral_v<To>)
     return convert<To>(x);
+  else if constexpr (std::is_same_v<From, double>)
+    return from_value<To>(__builtin_trunc(x));
+  else if constexpr (is_float_storage<From>)
+    return from_value<To>(__builtin_truncf(value_of(x)));
+  else
+    return To(uint64_t(int64_t(value_of(x))));
 }
 
-template <bool kWraps, class To, class From>
+template <As kAs, class To, class From>
 PL_VECTORISED void convert_side_by_side(const From* __restrict source, To* __restrict target, int64_t n) {
   if constexpr (std::is_same_v<To, Boolean>) {  // of bytes, not of structures, the compiler makes vectors
     auto* bytes = reinterpret_cast<uint8_t*>(target);
     for (int64_t i = 0; i < n; ++i) bytes[i] = value_of(source[i]) != 0;
   } else {
-    for (int64_t i = 0; i < n; ++i) target[i] = converted<kWraps, To>(source[i]);
+    for (int64_t i = 0; i < n; ++i) target[i] = converted<kAs, To>(source[i]);
   }
 }
 
 // Integers become halves by way of floats, as the compiler makes no vectors of three widths at once.
-template <bool kWraps, class To, class From>
+template <As kAs, class To, class From>
 void convert_contiguous(const From* source, To* target, int64_t n) {
   constexpr bool half = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
   if constexpr (half && !is_float_storage<From>) {
     float values[kChunk];
     for (int64_t i = 0; i < n; i += kChunk) {
       const int64_t count = std::min(kChunk, n - i);
-      convert_side_by_side<kWraps>(source + i, values, count);
-      convert_side_by_side<kWraps>(values, target + i, count);
+      convert_side_by_side<kAs>(source + i, values, count);
+      convert_side_by_side<kAs>(values, target + i, count);
     }
   } else {
-    convert_side_by_side<kWraps>(source, target, n);
+    convert_side_by_side<kAs>(source, target, n);
   }
 }
 
-template <class To, class From, bool kWraps = false>
+template <class To, class From, As kAs = As::conversion>
 void convert_run(const void* source, int64_t source_offset, int64_t source_stride, void* target, int64_t target_offset,
                  int64_t target_stride, int64_t n) {
   const From* from = static_cast<const From*>(source) + source_offset;
@@ -49,16 +55,16 @@ void convert_run(const void* source, int64_t source_offset, int64_t source_strid
     if constexpr (std::is_same_v<To, From>) {
       std::memcpy(to, from, size_t(n) * sizeof(To));
     } else {
-      convert_contiguous<kWraps>(from, to, n);
+      convert_contiguous<kAs>(from, to, n);
     }
     return;
   }
   if (source_stride == 0) {
-    const To value = converted<kWraps, To>(*from);
+    const To value = converted<kAs, To>(*from);
     for (int64_t i = 0; i < n; ++i) to[i * target_stride] = value;
     return;
   }
-  for (int64_t i = 0; i < n; ++i) to[i * target_stride] = converted<kWraps, To>(from[i * source_stride]);
+  for (int64_t i = 0; i < n; ++i) to[i * target_stride] = converted<kAs, To>(from[i * source_stride]);
 }
 
 template <class C, class T>
@@ -73,7 +79,7 @@ void store_run(const C* values, int64_t n, void* base, int64_t offset, int64_t s
 // Keeps the low bits, as integer arithmetic in the narrow type would.
 template <class T>
 void store_wrapped(const int64_t* values, int64_t n, void* base, int64_t offset, int64_t stride) {
-  convert_run<T, int64_t, true>(values, 0, 1, base, offset, stride, n);
+  convert_run<T, int64_t, As::cast>(values, 0, 1, base, offset, stride, n);
 }
 
 }  // namespace
@@ -107,7 +113,7 @@ ConvertRun converter(DType from, DType to) {
 ConvertRun caster(DType from, DType to) {
   return visit_dtype(from, [to](auto f) {
     return visit_dtype(to, [](auto t) -> ConvertRun {
-      return convert_run<typename decltype(t)::type, typename decltype(f)::type, true>;
+      return convert_run<typename decltype(t)::type, typename decltype(f)::type, As::cast>;
     });
   });
 }

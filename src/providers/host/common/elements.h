@@ -177,7 +177,7 @@ StoreRun<int64_t> integer_storer(DType dtype);  // integers wrap around; to floa
 using ConvertRun = void (*)(const void* source, int64_t source_offset, int64_t source_stride, void* target,
                             int64_t target_offset, int64_t target_stride, int64_t n);
 ConvertRun converter(DType from, DType to);
-ConvertRun caster(DType from, DType to);  // the same, but integers that do not fit others wrap around
+ConvertRun caster(DType from, DType to);  // the same, but fractions are cut, and integers wrap around
 
 inline char* at(void* base, int64_t element, size_t size) { return static_cast<char*>(base) + element * int64_t(size); }
 inline const char* at(const void* base, int64_t element, size_t size) {

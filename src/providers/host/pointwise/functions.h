@@ -15,6 +15,8 @@ using UnaryRun = void (*)(const T* x, T* y, int64_t n, double alpha, double beta
 // By the names of ops/activation.h; null if the function is not defined on such elements.
 UnaryRun<float> find_float_unary(std::string_view name);
 UnaryRun<int64_t> find_integer_unary(std::string_view name);
+// A limit of clip as an integer: rounded inwards, infinities to the ends of the range.
+int64_t integer_limit(double limit, bool lowest);
 
 // The derivative of gelu_erf, times 1.
 UnaryRun<float> gelu_erf_slope();

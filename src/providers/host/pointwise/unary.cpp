@@ -1,6 +1,7 @@
 // Kinds unary and cast: y = f(x), element by element; as they lie in memory unless one is a strided view.
 #include "providers/host/common/host.h"
 #include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/native_unary.h"
 
 namespace pl::host {
 namespace {
@@ -58,12 +59,39 @@ struct UnaryBody {
   }
 };
 
+struct NativeBody {
+  NativeRun function;
+  double alpha, beta;
+  size_t from_bytes, to_bytes;
+  int64_t count;  // padding included
+  PaddingZeroer zeroer;
+
+  void operator()(const KernelArguments& arguments) const {
+    const void* x = input(arguments, 0);
+    void* y = output(arguments);
+    parallel_for(count, kUnaryNanoseconds, [&](int64_t begin, int64_t end) {
+      function(at(x, begin, from_bytes), at(y, begin, to_bytes), end - begin, alpha, beta);
+    });
+    zeroer.run(y);
+  }
+};
+
+// `native`: what does the same on elements as they lie; may be null.
 template <class T>
 void add_unary(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store, double alpha,
-               double beta) {
+               double beta, NativeRun native = nullptr) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = any_strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const bool dense_both = x.is_dense() && y.is_dense();
+    const size_t from_bytes = size_of(x.dtype), to_bytes = size_of(y.dtype);
+    if (native && dense_both) {
+      add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
+        return NativeBody{native,          alpha, beta, from_bytes, to_bytes, x.elements() ? x.padded_elements() : 0,
+                          PaddingZeroer(y)};
+      });
+      if (from_bytes == to_bytes) out.candidates.back().in_place = 1;
+      continue;
+    }
     add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
       std::vector<Nest> nests;
       if (!dense_both) nests = with_long_runs(make_nests(x.shape, {{y, {}}, {x, {}}}));
@@ -80,7 +108,8 @@ void add_named(const Op& op, CandidateList& out, const std::string& name, double
     if (const auto function = find_float_unary(name))
       return add_unary(op, out, function, float_loader(from), float_storer(to), alpha, beta);
   } else if (const auto function = find_integer_unary(name)) {
-    return add_unary(op, out, function, integer_loader(from), integer_storer(to), alpha, beta);
+    return add_unary(op, out, function, integer_loader(from), integer_storer(to), alpha, beta,
+                     find_native_unary(name, from, to, alpha, beta));
   }
   out.refuse("host", concat(op.schema->kind, ": ", name, " is not defined on ", name_of(from)));
 }
@@ -112,10 +141,7 @@ struct CastBody {
   }
 };
 
-// Storing saturates floats and wraps integers around, so that a cast is one function of floats or none.
 void list_cast(const Op& op, CandidateList& out) {
-  const std::string& function = op.attributes[attr::function];
-  if (function != "identity") return add_named(op, out, function, 0, 0);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = any_strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const bool dense_both = x.is_dense() && y.is_dense();

@@ -162,14 +162,6 @@ constexpr NamedUnary kFunctions[] = {
     {"isinf", run_float<IsInf>},
 };
 
-// A limit of clip as an integer: rounded inwards, infinities to the ends of the range.
-int64_t integer_limit(double limit, bool lowest) {
-  limit = lowest ? std::ceil(limit) : std::floor(limit);
-  if (limit <= -9.2e18) return std::numeric_limits<int64_t>::min();
-  if (limit >= 9.2e18) return std::numeric_limits<int64_t>::max();
-  return int64_t(limit);
-}
-
 template <class F>
 void run_integer(const int64_t* x, int64_t* y, int64_t n, F&& f) {
   PL_INDEPENDENT
@@ -177,6 +169,13 @@ void run_integer(const int64_t* x, int64_t* y, int64_t n, F&& f) {
 }
 
 }  // namespace
+
+int64_t integer_limit(double limit, bool lowest) {
+  limit = lowest ? std::ceil(limit) : std::floor(limit);
+  if (limit <= -9.2e18) return std::numeric_limits<int64_t>::min();
+  if (limit >= 9.2e18) return std::numeric_limits<int64_t>::max();
+  return int64_t(limit);
+}
 
 UnaryRun<float> find_float_unary(std::string_view name) {
   for (const NamedUnary& function : kFunctions)
