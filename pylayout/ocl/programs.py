@@ -620,6 +620,9 @@ def _joined(
 
 def _tell(shim: Shim, program: int, made: Made, expected: Sequence[Any]) -> None:
     """Fill the shim's program; `expected`: tensors like its results."""
+    for like in expected:
+        if like is not None and like.dtype not in _NUMBERS:
+            raise UnsupportedError(f"dtype {like.dtype}")
     shim.program_numbers(program, made.numbers)
     for constant, _ in made.constants:  # which the program keeps from here on
         shim.call("program_constant", program, int(ffi.cast("uintptr_t", constant._handle)))

@@ -62,9 +62,9 @@ def test_flex_attention_is_one_plan(name: str) -> None:
     with torch.no_grad():
         made = compiled(function)(*given)
         (graph,) = pylayout.torch.report().graphs
+        text = graph.plans[0].explain()
         torch._dynamo.reset()
         close(made, torch.compile(function, backend="eager")(*given), 1e-5)
     assert graph.partitions == 1 and not graph.left, str(graph)
-    text = graph.plans[0].explain()
     assert text.count("(scaled_dot_product_attention)") == (name in ONE_OP), text
     assert "softmax" not in text or name not in ONE_OP, text

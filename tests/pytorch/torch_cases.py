@@ -95,6 +95,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     **{f"{op}.default": _CLOSED for op in FUNCTIONS},
     "acosh.default": [(p(3, 4) + 1,)],
     **{f"{op}.default": _ANY for op in ("abs", "ceil", "floor", "neg", "relu", "round", "sign", "trunc")},
+    "nan_to_num.default": [(_EDGES,), (_EDGES, 2.0, 7.0), (_EDGES, None, None, -7.0), (i(9, 4) - 5,)],
     "isnan.default": [(torch.tensor([1.0, float("nan")]),)],
     "isinf.default": [(torch.tensor([1.0, float("inf")]),)],
     "logical_not.default": [(b(3, 4),), (i(2, 3),)],

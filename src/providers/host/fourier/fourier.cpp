@@ -138,7 +138,7 @@ struct FourierBody {
   }
 
   void group(int64_t first, const float* x, const float* window, float* y, const Room& room) const {
-    const int64_t n = transform->length(), half = n / 2 + 1;
+    const int64_t n = transform->length();
     if (lines - first < of_group()) std::fill_n(room.a, 2 * buffer_floats(), 0.0f);  // what lines lack
     if (way == Way::complex) {
       load(x, first, in_floats, room.a, kLines);

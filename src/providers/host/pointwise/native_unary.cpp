@@ -56,7 +56,7 @@ bool keeps_dtype(double alpha, double beta) {
 }
 
 template <class T>
-NativeRun of_integers(std::string_view name, double alpha, double beta) {
+NativeRun native_of_integers(std::string_view name, double alpha, double beta) {
   if (name == "relu") return run_native<NativeRelu, T>;
   if (name == "abs") return run_native<NativeAbs, T>;
   if (name == "neg") return run_native<NativeNeg, T>;
@@ -73,10 +73,10 @@ NativeRun find_native_unary(std::string_view name, DType from, DType to, double 
   const bool negates = name == "logical_not" && to == DType::boolean;
   if (!negates && to != from) return nullptr;
   switch (from) {
-    case DType::s8: return negates ? run_logical_not<int8_t> : of_integers<int8_t>(name, alpha, beta);
-    case DType::u8: return negates ? run_logical_not<uint8_t> : of_integers<uint8_t>(name, alpha, beta);
-    case DType::s32: return negates ? run_logical_not<int32_t> : of_integers<int32_t>(name, alpha, beta);
-    case DType::s64: return negates ? run_logical_not<int64_t> : of_integers<int64_t>(name, alpha, beta);
+    case DType::s8: return negates ? run_logical_not<int8_t> : native_of_integers<int8_t>(name, alpha, beta);
+    case DType::u8: return negates ? run_logical_not<uint8_t> : native_of_integers<uint8_t>(name, alpha, beta);
+    case DType::s32: return negates ? run_logical_not<int32_t> : native_of_integers<int32_t>(name, alpha, beta);
+    case DType::s64: return negates ? run_logical_not<int64_t> : native_of_integers<int64_t>(name, alpha, beta);
     case DType::boolean: return negates ? run_logical_not<uint8_t> : nullptr;
     default: return nullptr;
   }
