@@ -66,7 +66,7 @@ def register_kernels(shim: Shim) -> None:
     )
     _implement("PrivateUse1", COUNTED)
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
-        _implement(key, {**LAYERS, "_pad_circular": pad_circular})
+        _implement(key, {**LAYERS, **_LDEXP, "_pad_circular": pad_circular})
 
 
 def _implement(key: str, functions: dict[str, Any]) -> None:
@@ -166,3 +166,11 @@ def _histc(x: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torc
 def _has_nested_tensors(x: torch.Tensor, mask: torch.Tensor) -> bool:
     """Asked by encoders of PyTorch before they make nested tensors, which the device has not."""
     return False
+
+
+# PyTorch 2.11 has a kernel of this one for its own devices alone, where others make it of two ops.
+_LDEXP = {
+    "ldexp.Tensor": lambda x, other: x * torch.pow(2.0, other),
+    "ldexp_": lambda x, other: x.mul_(torch.pow(2.0, other)),
+    "ldexp.out": lambda x, other, *, out: torch.mul(x, torch.pow(2.0, other), out=out),
+}
