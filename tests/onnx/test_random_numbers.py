@@ -80,7 +80,9 @@ def test_numbers_of_a_shape(op, number, dtype):
             call(numpy.array([5, first]), (100, 30), dtype="f32" if number == 1 else "f16", device="cpu")
         )
         assert y.dtype == dtype
-        numpy.testing.assert_array_equal(y, expected)
+        # Kernels of several providers serve the CPU: their logarithms and sines differ in the last bit.
+        near = {"float32": 1e-6, "float16": 2e-3}[dtype] if op == "RandomNormal" else 0
+        numpy.testing.assert_allclose(y, expected, rtol=near, atol=near)
 
 
 def test_without_a_seed_each_import_draws_others():
