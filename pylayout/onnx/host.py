@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 import onnx
 
 from ..errors import InvalidArgumentError
+from .contents import domain_of
 from .tensors import numpy_dtype
 
-__all__ = ["HOST", "Call", "Prepared", "host", "prepared"]
+__all__ = ["HOST", "Call", "Prepared", "host", "is_hosted", "prepared"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -117,6 +118,11 @@ class _Table(Mapping[tuple[str, str], Callable[[Call], Any]]):
 
 _table = _Table()
 HOST: Mapping[tuple[str, str], Callable[[Call], Any]] = _table
+
+
+def is_hosted(node: Any) -> bool:
+    """Whether the host has the op of an ONNX node."""
+    return (domain_of(node.domain), node.op_type) in HOST
 
 
 def host(

@@ -18,7 +18,7 @@ from ..value import Value
 from .contents import Contents, array_type, check_texts, domain_of, initialisers_of, opsets_of
 from .errors import RefusedError, ValueNeeded
 from .fold import BASE_BYTES, BYTES_PER_BYTE, MAX_BYTES, budget
-from .host import HOST
+from .host import is_hosted
 from .node import Node
 from .operand import Known, Members, Operand, Stands, safe_name
 from .registry import LAST_OPSET, find
@@ -247,7 +247,7 @@ class Importer:
                 raise
             name = safe_name(proto.name) or ", ".join(proto.output)
             where = f'onnx: node "{name}" ({domain or "ai.onnx"} {proto.op_type}, opset {opset})'
-            if isinstance(error, RefusedError) and (domain, proto.op_type) in HOST:
+            if isinstance(error, RefusedError) and is_hosted(proto):
                 error = UnsupportedError(str(error))  # of a graph; the host's may know it
             raise prefixed(error, where) from error
 

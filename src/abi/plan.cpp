@@ -198,9 +198,9 @@ pl_status pl_plan_load(pl_context context, const char* path, const char* options
       given.erase(replan_key);
     }
     const PlanOptions parsed = PlanOptions::parse(given);
-    require(replan || given.begin() == given.end(), Code::invalid_argument, function, ": ",
-            given.begin() == given.end() ? std::string() : std::string(given.begin()->name.text()),
-            " is given without replan=true; a plan keeps what it was made for");
+    if (!replan && given.begin() != given.end())
+      fail(Code::invalid_argument, function, ": ", given.begin()->name.text(),
+           " is given without replan=true; a plan keeps what it was made for");
     *plan = reinterpret_cast<pl_plan>(plans().add(Plan::load(std::move(self), path, replan, parsed)));
   });
 }

@@ -444,9 +444,7 @@ def reverse_sequence(node: Node) -> Result:
     if not is_late(steps) and any(not 0 <= length <= steps for length in known):
         raise ShapeError(f"sequence_lens is {known}, expected 0 to {steps}")
 
-    def number(size: Any) -> Known:
-        return Known.of_sizes(size, numpy.dtype("int64")) if is_late(size) else Known(numpy.asarray(size, "int64"))
-
+    number = Known.of_sizes
     rows = [-1, 1] if time == 0 else [1, -1]
     at = node.op("reshape", node.arange(0, steps), rows)
     sequence = node.op("reshape", node.arange(0, sequences), rows[::-1])

@@ -15,7 +15,7 @@ from ...errors import ArgumentTypeError, Error, InvalidArgumentError, ShapeError
 from ...plan import Plan
 from ...tensor import Tensor
 from ..contents import array_type, domain_of
-from ..host import HOST
+from ..host import is_hosted
 from ..importer import schema_of
 from ..registry import find
 from .rounds import Rounds
@@ -207,7 +207,7 @@ def _all_nodes(graph: Any) -> Iterator[Any]:
 def _has_op(model: Any, node: Any) -> bool:
     domain = domain_of(node.domain)
     key = (domain, node.op_type)
-    if key in HOST or key in model.functions:
+    if is_hosted(node) or key in model.functions:
         return True
     opset = model.opsets.get(domain, 0)
     if find(*key, opset) is not None:

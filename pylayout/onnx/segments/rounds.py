@@ -14,9 +14,9 @@ from typing import Any
 
 from ...errors import Error, InvalidArgumentError, UnsupportedError
 from ...graph import Graph
-from ..contents import Contents, domain_of, initialisers_of
+from ..contents import Contents, initialisers_of
 from ..errors import ValueNeeded
-from ..host import HOST
+from ..host import is_hosted
 from ..importer import ordered, used_names
 from ..operand import Known, Members
 from ..scope import Scope
@@ -122,7 +122,7 @@ class Rounds:
                 if id(node) not in hosted or not there:
                     waiting.append(node)
                     continue
-                hosts = (domain_of(node.domain), node.op_type) in HOST
+                hosts = is_hosted(node)
                 if not hosts and all(is_of_plans(arrays.get(name)) for name in used_names(node)):
                     raise problems[id(node)]
                 step = HostStep(self, node)
@@ -165,12 +165,12 @@ class Rounds:
             for node in pending:
                 used = set(used_names(node))
                 problem: Error | None = None
-                if id(node) not in hosted | refused and not used & blocked:
+                if id(node) not in hosted and id(node) not in refused and not used & blocked:
                     try:
                         segment._convert(node, segment.scope)
                     except ValueNeeded as error:
                         wanted = {n for n in error.inputs if is_few(arrays.get(n))} - known
-                        hosts = (domain_of(node.domain), node.op_type) in HOST  # which takes values as they come
+                        hosts = is_hosted(node)  # which takes values as they come
                         few = asks and not hosts and all(is_few(arrays.get(n)) for n in error.inputs)
                         before = asked.get(id(node))
                         more = wanted and few and before != set()
@@ -180,7 +180,7 @@ class Rounds:
                             break
                         problem = error
                     except UnsupportedError as error:
-                        if late and (domain_of(node.domain), node.op_type) not in HOST:
+                        if late and not is_hosted(node):
                             (late, asks), again = next(ways), True
                             break
                         problem = error

@@ -11,8 +11,9 @@
 namespace pl::host {
 namespace {
 
-template <class F, class T>
-PL_VECTORISED void run_native(const void* from, void* to, int64_t n, double alpha, double beta) {
+// Of elements of T, by pointers to them or to void.
+template <class F, class T, class From, class To>
+PL_VECTORISED void run_integers(const From* from, To* to, int64_t n, double alpha, double beta) {
   const T* x = static_cast<const T*>(from);
   T* y = static_cast<T*>(to);
   using Limits = std::numeric_limits<T>;
@@ -39,12 +40,15 @@ PL_VECTORISED void run_logical_not(const void* from, void* to, int64_t n, double
       return T(expression);                                                       \
     }                                                                             \
   };
+PL_NATIVE(NativeIdentity, x)
 PL_NATIVE(NativeRelu, x > T(0) ? x : T(0))
+PL_NATIVE(NativeRelu6, x > T(0) ? (x < T(6) ? x : T(6)) : T(0))
 PL_NATIVE(NativeAbs, x < T(0) ? U(0) - bits : bits)
 PL_NATIVE(NativeNeg, U(0) - bits)
 PL_NATIVE(NativeSquare, bits* bits)
 PL_NATIVE(NativeSign, int(x > T(0)) - int(x < T(0)))
 PL_NATIVE(NativeNot, ~bits)
+PL_NATIVE(NativeLogicalNot, x == T(0))
 PL_NATIVE(NativeClip, (x < low ? low : x) > high ? high : (x < low ? low : x))
 #undef PL_NATIVE
 
@@ -55,19 +59,32 @@ bool keeps_dtype(double alpha, double beta) {
          integer_limit(beta, false) >= int64_t(std::numeric_limits<T>::min());
 }
 
-template <class T>
-NativeRun native_of_integers(std::string_view name, double alpha, double beta) {
-  if (name == "relu") return run_native<NativeRelu, T>;
-  if (name == "abs") return run_native<NativeAbs, T>;
-  if (name == "neg") return run_native<NativeNeg, T>;
-  if (name == "square") return run_native<NativeSquare, T>;
-  if (name == "sign") return run_native<NativeSign, T>;
-  if (name == "bitwise_not") return run_native<NativeNot, T>;
-  if (name == "clip" && keeps_dtype<T>(alpha, beta)) return run_native<NativeClip, T>;
+// Run: NativeRun or UnaryRun<T>.
+template <class T, class Run>
+Run find_integers(std::string_view name) {
+  if (name == "relu") return run_integers<NativeRelu, T>;
+  if (name == "relu6") return run_integers<NativeRelu6, T>;
+  if (name == "clip") return run_integers<NativeClip, T>;
+  if (name == "abs") return run_integers<NativeAbs, T>;
+  if (name == "neg") return run_integers<NativeNeg, T>;
+  if (name == "square") return run_integers<NativeSquare, T>;
+  if (name == "sign") return run_integers<NativeSign, T>;
+  if (name == "bitwise_not") return run_integers<NativeNot, T>;
+  if (name == "logical_not") return run_integers<NativeLogicalNot, T>;
+  if (name == "floor" || name == "ceil" || name == "round" || name == "trunc" || name == "identity")
+    return run_integers<NativeIdentity, T>;
   return nullptr;
 }
 
+template <class T>
+NativeRun native_of_integers(std::string_view name, double alpha, double beta) {
+  if (name == "clip" && !keeps_dtype<T>(alpha, beta)) return nullptr;
+  return find_integers<T, NativeRun>(name);
+}
+
 }  // namespace
+
+UnaryRun<int64_t> find_integer_unary(std::string_view name) { return find_integers<int64_t, UnaryRun<int64_t>>(name); }
 
 NativeRun find_native_unary(std::string_view name, DType from, DType to, double alpha, double beta) {
   const bool negates = name == "logical_not" && to == DType::boolean;

@@ -162,12 +162,6 @@ constexpr NamedUnary kFunctions[] = {
     {"isinf", run_float<IsInf>},
 };
 
-template <class F>
-void run_integer(const int64_t* x, int64_t* y, int64_t n, F&& f) {
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-}
-
 }  // namespace
 
 int64_t integer_limit(double limit, bool lowest) {
@@ -184,40 +178,6 @@ UnaryRun<float> find_float_unary(std::string_view name) {
 }
 
 UnaryRun<float> gelu_erf_slope() { return run_float<GeluErfSlope>; }
-
-UnaryRun<int64_t> find_integer_unary(std::string_view name) {
-  using V = int64_t;
-  if (name == "relu")
-    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return std::max<V>(v, 0); }); };
-  if (name == "relu6")
-    return [](const V* x, V* y, V n, double, double) {
-      run_integer(x, y, n, [](V v) { return std::min<V>(std::max<V>(v, 0), 6); });
-    };
-  if (name == "clip")
-    return [](const V* x, V* y, V n, double alpha, double beta) {
-      const V low = integer_limit(alpha, true), high = integer_limit(beta, false);
-      run_integer(x, y, n, [=](V v) { return std::min(std::max(v, low), high); });
-    };
-  if (name == "abs")
-    return [](const V* x, V* y, V n, double, double) {
-      run_integer(x, y, n, [](V v) { return v < 0 ? V(0 - uint64_t(v)) : v; });
-    };
-  if (name == "neg")
-    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(0 - uint64_t(v)); }); };
-  if (name == "square")
-    return [](const V* x, V* y, V n, double, double) {
-      run_integer(x, y, n, [](V v) { return V(uint64_t(v) * uint64_t(v)); });
-    };
-  if (name == "floor" || name == "ceil" || name == "round" || name == "trunc" || name == "identity")
-    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return v; }); };
-  if (name == "sign")
-    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(v > 0) - V(v < 0); }); };
-  if (name == "bitwise_not")
-    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return ~v; }); };
-  if (name == "logical_not")
-    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(v == 0); }); };
-  return nullptr;
-}
 
 Activation Activation::of(const PostOp& function) {
   Activation activation;
