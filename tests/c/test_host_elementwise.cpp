@@ -1,10 +1,13 @@
 // The host provider's elementwise kinds and reorder, in every layout and dtype, against loops in double; and the
 // error of its elementary functions in units of the last place.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <random>
 #include <tuple>
+#include <vector>
 
 #include "elementwise_references.h"
 #include "ops/activation.h"
@@ -591,28 +594,60 @@ TEST("reorder") {
   run_all("reorder", "target=a dtype=s32", {edge}, expect({300, -300, 0, 2, -2, 0, 2147483647.0, -2147483648.0}));
 }
 
-// The vector conversions against the scalar ones of core/dtype.h, on every half and on awkward floats.
-TEST("conversions") {
-  for (uint32_t bits = 0; bits < 65536; ++bits) {
-    const uint16_t half = uint16_t(bits);
-    float a, b;
-    host::float_loader(DType::f16)(&half, 0, 1, 1, &a);
-    b = half_to_float(half);
-    CHECK(std::memcmp(&a, &b, 4) == 0 || (std::isnan(a) && std::isnan(b)));
-    uint16_t back;
-    host::float_storer(DType::f16)(&b, 1, &back, 0, 1);
-    CHECK(back == half || std::isnan(b));
+// The vector conversions against the scalar ones of core/dtype.h, on every half and on awkward floats: one by one, and
+// in runs of every length up to two vectors, between others that stay as they are.
+template <class From, class To>
+void check_runs(const std::vector<From>& source, const std::vector<To>& expected, const To& guard,
+                const std::function<void(const From*, int64_t, To*)>& convert,
+                const std::function<bool(To, To)>& same) {
+  std::vector<To> made(64);
+  int64_t length = 1;
+  for (size_t i = 0; i < source.size(); i += size_t(length), length = length % 40 + 1) {
+    length = std::min(length, int64_t(source.size() - i));
+    std::fill(made.begin(), made.end(), guard);
+    convert(source.data() + i, length, made.data() + 1);
+    CHECK(same(made[0], guard) && same(made[size_t(length) + 1], guard));
+    for (int64_t k = 0; k < length; ++k) CHECK(same(made[size_t(k) + 1], expected[i + size_t(k)]));
   }
+}
+
+TEST("conversions") {
+  const auto same_float = [](float a, float b) {
+    return std::memcmp(&a, &b, 4) == 0 || (std::isnan(a) && std::isnan(b));
+  };
+  std::vector<uint16_t> halves;
+  std::vector<float> floats;
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    halves.push_back(uint16_t(bits));
+    floats.push_back(half_to_float(uint16_t(bits)));
+  }
+  check_runs<uint16_t, float>(
+      halves, floats, 1234.0f,
+      [](const uint16_t* x, int64_t n, float* y) { host::float_loader(DType::f16)(x, 0, 1, n, y); }, same_float);
   uint32_t bits = 12345;
   for (int i = 0; i < 2000000; ++i) {
     bits = bits * 1664525u + 1013904223u;
     float value;
     std::memcpy(&value, &bits, 4);
-    uint16_t half, brain;
-    host::float_storer(DType::f16)(&value, 1, &half, 0, 1);
-    host::float_storer(DType::bf16)(&value, 1, &brain, 0, 1);
-    CHECK(half == float_to_half(value) || std::isnan(value));
-    CHECK(brain == float_to_bfloat16(value) || std::isnan(value));
+    floats.push_back(value);
+  }
+  const struct {
+    DType dtype;
+    uint16_t (*narrow)(float);
+    float (*widen)(uint16_t);
+  } kinds[] = {{DType::f16, float_to_half, half_to_float}, {DType::bf16, float_to_bfloat16, bfloat16_to_float}};
+  for (const auto& kind : kinds) {
+    std::vector<uint16_t> expected;
+    for (const float value : floats) expected.push_back(kind.narrow(value));
+    check_runs<float, uint16_t>(
+        floats, expected, 0x1234,
+        [&](const float* x, int64_t n, uint16_t* y) { host::float_storer(kind.dtype)(x, n, y, 0, 1); },
+        [&](uint16_t a, uint16_t b) { return a == b || (std::isnan(kind.widen(a)) && std::isnan(kind.widen(b))); });
+    uint16_t one;
+    for (size_t i = 0; i < floats.size(); i += 97) {
+      host::float_storer(kind.dtype)(&floats[i], 1, &one, 0, 2);  // as of a strided view
+      CHECK(one == expected[i] || std::isnan(floats[i]));
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "providers/host/common/halves.h"
+
 namespace pl::host {
 namespace {
 
@@ -30,16 +32,21 @@ PL_VECTORISED void convert_side_by_side(const From* __restrict source, To* __res
   }
 }
 
-// Integers become halves by way of floats, as the compiler makes no vectors of three widths at once.
+// Of other dtypes halves are made, and become these, by way of floats: the compiler makes no vectors of three widths at
+// once, and between halves and floats there are instructions.
 template <As kAs, class To, class From>
 void convert_contiguous(const From* source, To* target, int64_t n) {
-  constexpr bool half = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
-  if constexpr (half && !is_float_storage<From>) {
+  constexpr bool to_half = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
+  if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>) {
+    widen_run(source, target, n);
+  } else if constexpr (std::is_same_v<From, float> && to_half) {
+    narrow_run(source, target, n);
+  } else if constexpr (std::is_same_v<From, Half> || to_half) {
     float values[kChunk];
     for (int64_t i = 0; i < n; i += kChunk) {
       const int64_t count = std::min(kChunk, n - i);
-      convert_side_by_side<kAs>(source + i, values, count);
-      convert_side_by_side<kAs>(values, target + i, count);
+      convert_contiguous<kAs>(source + i, values, count);
+      convert_contiguous<kAs>(values, target + i, count);
     }
   } else {
     convert_side_by_side<kAs>(source, target, n);

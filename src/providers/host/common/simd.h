@@ -11,7 +11,9 @@
 // The sanitizers' run time is not ready when the choice is made; other architectures have one baseline.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
+#define PL_HAS_CLONES 1
 #define PL_VECTORISED __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
+#define PL_HAS_CLONES 0
 #define PL_VECTORISED
 #endif
