@@ -13,7 +13,7 @@ from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..sizes import axis_sizes
 from .operand import Known, is_alike
 from .registry import FIRST_OPSET, LAST_OPSET
-from .tensors import ExternalData, array_of, checked_sizes, dtype_name, numpy_dtype
+from .tensors import ExternalData, array_of, checked_sizes, dense_of, dtype_name, numpy_dtype
 from .weights import Weights, joined_uses, scope_of, turned_copies
 
 __all__ = ["Contents", "Input", "array_type", "check_texts", "domain_of", "initialisers_of", "opsets_of"]
@@ -284,8 +284,11 @@ def initialisers_of(graph: Any) -> dict[str, Any]:
         if not tensor.name or tensor.name in found:
             raise InvalidArgumentError(f"onnx: two initialisers are called {tensor.name!r}, expected different names")
         found[tensor.name] = tensor
-    if graph.sparse_initializer:
-        raise UnsupportedError("onnx: the model has sparse initialisers, expected dense ones")
+    for sparse in graph.sparse_initializer:
+        name = sparse.values.name
+        if not name or name in found:
+            raise InvalidArgumentError(f"onnx: two initialisers are called {name!r}, expected different names")
+        found[name] = dense_of(sparse, f"onnx: sparse initialiser {name!r}")
     return found
 
 

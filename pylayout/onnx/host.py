@@ -16,7 +16,7 @@ import onnx
 
 from ..errors import InvalidArgumentError
 from .contents import domain_of
-from .tensors import numpy_dtype
+from .tensors import any_numbers
 
 __all__ = ["HOST", "Call", "Prepared", "host", "is_hosted", "prepared"]
 
@@ -75,7 +75,7 @@ class Call:
         return value.decode() if isinstance(value, bytes) else value
 
     def dtype(self, name: str, default: int) -> Any:
-        return numpy_dtype(self.attribute(name, default), f"attribute {name}")
+        return any_numbers(self.attribute(name, default), f"attribute {name}")
 
     def axis(self, axis: int, rank: int) -> int:
         if not -rank <= axis < rank:

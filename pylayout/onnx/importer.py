@@ -179,6 +179,7 @@ class Importer:
         return _Depth(self, node)
 
     def _run_nodes(self, nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Stands]:
+        scope.read_by = readers_of(nodes, outputs)
         for proto in ordered(nodes, outputs, scope):
             self._convert(proto, scope)
         results = []
@@ -483,6 +484,15 @@ def used_names(proto: Any, depth: int = 0) -> Iterator[str]:
             for node in graph.node:
                 yield from (name for name in used_names(node, depth + 1) if name not in own)
             yield from (output.name for output in graph.output if output.name not in own)
+
+
+def readers_of(nodes: Any, outputs: Sequence[str]) -> dict[str, list[str]]:
+    """By name: the ops of the nodes that use it, in subgraphs too; "" for an output."""
+    readers: dict[str, list[str]] = {name: [""] for name in outputs}
+    for node in nodes:
+        for name in used_names(node):
+            readers.setdefault(name, []).append(node.op_type)
+    return readers
 
 
 def ordered(nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Any]:

@@ -20,7 +20,7 @@ from .fold import DOUBLE_FOLDS, FOLDS, arange, room
 from .fold_sizes import fold_sizes
 from .operand import Known, Members, Operand, Stands, safe_name
 from .scope import Import, Scope
-from .tensors import dtype_name, numpy_dtype
+from .tensors import dense_array, dtype_name, numpy_dtype
 
 __all__ = ["Node"]
 
@@ -179,6 +179,11 @@ class Node:
         if not isinstance(attribute, _A):
             return attribute
         return self.importer.model.array(attribute.t, f"attribute {name}")
+
+    def sparse_tensor(self, name: str) -> Any:
+        """A sparse tensor attribute as an array of all its elements."""
+        attribute = self._attribute(name, _A.SPARSE_TENSOR, ...)
+        return dense_array(attribute.sparse_tensor, f"attribute {name}")
 
     def subgraph(self, name: str) -> Any:
         attribute = self._attribute(name, _A.GRAPH, ...)

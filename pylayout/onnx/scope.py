@@ -64,6 +64,7 @@ class Scope:
         self.prefix = prefix
         self.values: dict[str, Stands | None] = {}
         self.makers: dict[str, Any] = {}  # by name: the node that gave it, of ONNX's own domain
+        self.read_by: Mapping[str, Sequence[str]] | None = None  # by name: ops that read it, "" for an output
 
     def find(self, name: str) -> Stands | None:
         """What a name stands for; None for an optional input that a function's caller left out."""
@@ -84,6 +85,10 @@ class Scope:
         while scope is not None and name not in scope.values:
             scope = scope.parent
         return None if scope is None else scope.makers.get(name)
+
+    def readers(self, name: str) -> Sequence[str] | None:
+        """The ops that read what a node of this scope gives, "" for an output; None where it is not known."""
+        return None if self.read_by is None else self.read_by.get(name, ())
 
     def has(self, name: str) -> bool:
         here = name in self.values or name in self.initialisers

@@ -14,7 +14,16 @@ from ..errors import FileError, InvalidArgumentError, UnsupportedError
 from .errors import RefusedError
 from .mapped import OWN_FILE
 
-__all__ = ["ExternalData", "array_of", "checked_sizes", "dtype_name", "numpy_dtype"]
+__all__ = [
+    "ExternalData",
+    "any_numbers",
+    "array_of",
+    "checked_sizes",
+    "dense_array",
+    "dense_of",
+    "dtype_name",
+    "numpy_dtype",
+]
 
 _T = onnx.TensorProto
 
@@ -33,6 +42,10 @@ _TYPES: dict[int, tuple[str, str]] = {
     _T.UINT32: ("uint32", "uint64_data"),
     _T.UINT64: ("uint64", "uint64_data"),
     _T.BFLOAT16: ("bfloat16", "int32_data"),  # likewise
+    _T.FLOAT8E4M3FN: ("float8_e4m3fn", "int32_data"),
+    _T.FLOAT8E4M3FNUZ: ("float8_e4m3fnuz", "int32_data"),
+    _T.FLOAT8E5M2: ("float8_e5m2", "int32_data"),
+    _T.FLOAT8E5M2FNUZ: ("float8_e5m2fnuz", "int32_data"),
 }
 
 # Integers of 4 bits, two in a byte, the first in its lower half. Ops that take them say so; a cast to them is none.
@@ -40,6 +53,8 @@ _PAIRED: dict[int, str] = {_T.INT4: "int4", _T.UINT4: "uint4"}
 
 # No tensor of a model may have more elements than this. The largest weights that are published have 2^31.
 MAX_ELEMENTS = 2**40
+# Bytes of a sparse tensor with all its elements: a few bytes of a file could ask for all memory.
+MAX_DENSE = 2**30
 
 
 def dtype_name(data_type: int) -> str:
@@ -53,18 +68,32 @@ def dtype_name(data_type: int) -> str:
 def numpy_dtype(data_type: int, what: str) -> Any:
     """The NumPy dtype of an ONNX element type.
 
-    Raises UnsupportedError for strings, complex numbers, integers of 4 bits and floats of 8 or fewer.
+    Raises UnsupportedError for strings, complex numbers, and numbers of less than 8 bits.
     """
     if data_type not in _TYPES:
         raise RefusedError(f"{what} has element type {dtype_name(data_type)}, which pylayout has not")
     name = _TYPES[data_type][0]
-    if name != "bfloat16":
+    if name != "bfloat16" and not name.startswith("float8"):
         return numpy.dtype(name)
     try:
         import ml_dtypes
     except ImportError:
-        raise UnsupportedError(f"{what} is of bfloat16, for which NumPy needs the package ml_dtypes") from None
-    return numpy.dtype(ml_dtypes.bfloat16)
+        raise UnsupportedError(f"{what} is of {name}, for which NumPy needs the package ml_dtypes") from None
+    return numpy.dtype(getattr(ml_dtypes, name))
+
+
+def any_numbers(data_type: int, what: str) -> Any:
+    """The same for what the host computes: also numbers of less than 8 bits, as ml_dtypes has them."""
+    try:
+        return numpy_dtype(data_type, what)
+    except UnsupportedError:
+        try:
+            dtype = numpy.dtype(onnx.helper.tensor_dtype_to_np_dtype(data_type))
+        except (KeyError, ImportError):
+            dtype = None
+        if dtype is None or dtype.kind in "OSUc":
+            raise
+        return dtype
 
 
 def checked_sizes(sizes: Any, what: str) -> tuple[tuple[int, ...], int]:
@@ -160,6 +189,37 @@ def array_of(tensor: Any, files: ExternalData, what: str) -> Any:
     return _elements(tensor, files, what, dtype, shape, _TYPES[tensor.data_type][1])
 
 
+def dense_of(sparse: Any, what: str) -> Any:
+    """A SparseTensorProto as a TensorProto with all its elements."""
+    array = dense_array(sparse, what)
+    return _T(name=sparse.values.name, data_type=sparse.values.data_type, dims=array.shape, raw_data=array.tobytes())
+
+
+def dense_array(sparse: Any, what: str) -> Any:
+    """All elements of a SparseTensorProto."""
+    shape, count = checked_sizes(sparse.dims, what)
+    if sparse.values.data_type in _PAIRED:
+        raise UnsupportedError(
+            f"{what} has element type {dtype_name(sparse.values.data_type)}, expected 8 bits or more"
+        )
+    files = ExternalData(None)
+    values = array_of(sparse.values, files, f"{what}, values")
+    indices = array_of(sparse.indices, files, f"{what}, indices")
+    if count * values.itemsize > MAX_DENSE:
+        raise InvalidArgumentError(f"{what} takes {count * values.itemsize} bytes, expected at most {MAX_DENSE}")
+    fits = indices.shape == (values.size,) or (indices.shape == (values.size, len(shape)) and shape)
+    if values.ndim != 1 or indices.dtype != "int64" or not fits:
+        raise InvalidArgumentError(
+            f"{what} has {values.dtype} values of shape {list(values.shape)} and {indices.dtype} indices of shape "
+            f"{list(indices.shape)}, expected [n], and int64 [n] or [n, {len(shape)}]"
+        )
+    if ((indices < 0) | (indices >= (shape if indices.ndim == 2 else count))).any():
+        raise InvalidArgumentError(f"{what} has indices beyond its shape, {list(shape)}")
+    made = numpy.zeros(count, values.dtype)
+    made[numpy.ravel_multi_index(tuple(indices.T), shape) if indices.ndim == 2 else indices] = values
+    return _frozen(made, shape)
+
+
 def _unpaired(pairs: Any, name: str, what: str) -> Any:
     """Integers of 4 bits, of which each byte holds two, as elements of NumPy's."""
     try:
@@ -185,8 +245,8 @@ def _elements(tensor: Any, files: ExternalData, what: str, dtype: Any, shape: tu
     field = getattr(tensor, field_name)
     if len(field) != count:
         raise InvalidArgumentError(f"{what} has {len(field)} elements, expected {count} for shape {list(shape)}")
-    if dtype.name in ("float16", "bfloat16"):
-        return _frozen(numpy.array(field, "int64").astype("uint16").view(dtype), shape)
+    if field_name == "int32_data" and dtype.kind not in "iub":  # bits of floats
+        return _frozen(numpy.array(field, "int64").astype(f"uint{8 * dtype.itemsize}").view(dtype), shape)
     wide = {"f": "float64", "u": "uint64"}.get(dtype.kind, "int64")
     return _frozen(numpy.array(field, wide).astype(dtype), shape)
 

@@ -47,7 +47,7 @@ def dropout(node: Node) -> Result:
     return [y, node.op("logical_not", dropped)]
 
 
-@converter("Constant", since=1, note="dense tensors of numbers")
+@converter("Constant", since=1, note="tensors of numbers")
 def constant(node: Node) -> Result:
     given = [name for name in node.attributes if name.startswith(("value", "sparse_value"))]
     if len(given) != 1:
@@ -63,7 +63,9 @@ def constant(node: Node) -> Result:
         return numpy.int64(node.integer(name))
     if name == "value_ints":
         return numpy.asarray(node.integers(name), "int64")
-    raise UnsupportedError(f"attribute {name} is given, expected a dense tensor of numbers")
+    if name == "sparse_value":
+        return node.sparse_tensor(name)
+    raise UnsupportedError(f"attribute {name} is given, expected a tensor of numbers")
 
 
 @converter("ConstantOfShape", since=9, note="the shape known")

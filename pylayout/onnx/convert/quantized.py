@@ -23,7 +23,13 @@ def zero_point(node: Node, index: int) -> Operand | None:
 
 def _scale(node: Node, index: int) -> Operand:
     """A scale, in f32."""
-    return cast(node, node.x(index), "f32")
+    return _float(node, node.x(index))
+
+
+def _float(node: Node, x: Operand) -> Operand:
+    """In f32: also a constant of integers that the library has not."""
+    made: Operand = x if numpy_of(x) == "float32" else node.op("cast", x, "f32")
+    return made
 
 
 def _check_blocks(parameter: Operand, x: Operand, axis: int, block: int) -> None:
@@ -32,11 +38,17 @@ def _check_blocks(parameter: Operand, x: Operand, axis: int, block: int) -> None
         raise ShapeError(f"scales have shape {list(parameter.shape)}, which does not fit blocks of {block} of x")
 
 
-def _blocked(node: Node, parameter: Operand, x: Operand, axis: int, block: int) -> Operand:
-    """Scales or zero points with one value for each block along the axis, as one value for each element."""
-    _check_blocks(parameter, x, axis, block)
-    places = Known(arange(x.shape[axis]) // block)
-    made: Operand = node.op("index_select", parameter, axis, places)
+def _along(node: Node, parameter: Operand, x: Operand, axis: int, block: int) -> Operand:
+    """Scales or zero points, one for all, for each index along the axis or for each block of them, to go with x."""
+    if block:
+        _check_blocks(parameter, x, axis, block)
+        made: Operand = node.op("index_select", parameter, axis, Known(arange(x.shape[axis]) // block))
+        return made
+    if parameter.ndim == 0 or x.ndim < 2:
+        return parameter
+    if parameter.shape not in ((1,), (x.shape[axis],)):
+        raise ShapeError(f"scales have shape {list(parameter.shape)}, expected [{x.shape[axis]}]")
+    made = node.op("reshape", parameter, [-1 if at == axis else 1 for at in range(x.ndim)])
     return made
 
 
@@ -59,6 +71,8 @@ def real_blocks(q: Any, scale: Any, zero: Any, axis: int, groups: Any) -> Known:
     return Known(made.astype(scale.dtype))
 
 
+_WIDE = ("int16", "uint16")  # in the graph they are s32
+_OF_OP = ("int8", "uint8", "int32", "int4", "uint4")  # what the op dequantize_linear takes, if need be widened
 _BITS = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
 
 
@@ -152,7 +166,20 @@ def _ignored(node: Node) -> None:
     node.ignore("saturate", "precision")  # of 8-bit floats; divisions are in f32 at least
 
 
-@converter("DequantizeLinear", since=10, note="from uint8, int8 and int32, and from constants of uint4 and int4")
+def _real(node: Node, x: Operand, scale: Operand, axis: int, block: int) -> Operand:
+    """Integers as the numbers that they stand for, computed in f32."""
+    made = _float(node, x)
+    if node.has(2):
+        made = node.op("sub", made, _along(node, _float(node, widened(node.x(2))), x, axis, block))
+    made = node.op("mul", made, _along(node, _float(node, scale), x, axis, block))
+    return cast(node, made, dtype_text(scale))
+
+
+@converter(
+    "DequantizeLinear",
+    since=10,
+    note="from uint8, int8 and int32, and from constants of any numbers; the host from others",
+)
 def dequantize_linear(node: Node) -> Result:
     x, scale = widened(node.x(0)), node.x(1)
     _ignored(node)
@@ -171,11 +198,10 @@ def dequantize_linear(node: Node) -> Result:
                     _check_blocks(parameter, x, axis, block)
             groups = arange(x.shape[axis]) // block
             return real_blocks(x.array, scale.array, 0 if zero is None else zero.array, axis, groups)
-        wide = cast(node, x, "f32")
-        if zero is not None:
-            wide = node.op("sub", wide, _blocked(node, cast(node, zero, "f32"), x, axis, block))
-        return node.op("mul", cast(node, wide, dtype_text(scale)), _blocked(node, scale, x, axis, block))
+        return _real(node, x, scale, axis, block)
     axis = _axis_of(node, x, scale)
+    if any(numpy_of(node.x(i)).name not in _OF_OP for i in (0, 2) if node.has(i)):
+        return _real(node, x, scale, axis, 0)
     few = _few(node, axis, 0)
     if few is not None:
         return few
@@ -185,35 +211,52 @@ def dequantize_linear(node: Node) -> Result:
     return made
 
 
-def result_dtype(node: Node, index: int) -> str:
-    """The dtype of a quantised result: that of its zero point, else as an attribute says, else u8."""
+def _result_name(node: Node, index: int) -> str:
+    """NumPy's name of a quantised result's dtype: that of its zero point, else as an attribute says, else uint8."""
     given = node.optional(index)
     if given is not None:
-        name = numpy_of(given).name
-    else:
-        name = node.dtype("output_dtype") if node.integer("output_dtype", 0) else "uint8"
+        return str(numpy_of(given).name)
+    return node.dtype("output_dtype") if node.integer("output_dtype", 0) else "uint8"
+
+
+def result_dtype(node: Node, index: int) -> str:
+    """The dtype of a quantised result."""
+    name = _result_name(node, index)
     if name not in ("uint8", "int8"):
         raise UnsupportedError(f"the result is {name}, expected uint8 or int8")
     return "u8" if name == "uint8" else "s8"
 
 
-@converter("QuantizeLinear", since=10, note="to uint8 and int8")
+def _is_only_dequantised(node: Node) -> bool:
+    """Whether the result is read by DequantizeLinear alone, for which it need not be of its own dtype."""
+    readers = node.scope.readers(node.proto.output[0])
+    return readers is not None and all(op == "DequantizeLinear" for op in readers)
+
+
+_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
+
+
+@converter(
+    "QuantizeLinear",
+    since=10,
+    note="to uint8 and int8; to uint16 and int16 what is dequantised next; the host to others",
+)
 def quantize_linear(node: Node) -> Result:
     x, scale = node.x(0), node.x(1)
     _ignored(node)
-    dtype = result_dtype(node, 2)
+    name = _result_name(node, 2)
     node.ignore("output_dtype")
+    wide = name in _WIDE and _is_only_dequantised(node)
+    dtype = "s32" if wide else result_dtype(node, 2)
     block = node.integer("block_size", 0)
-    if block:
-        axis = node.axis(node.integer("axis", 1), x.ndim)
-        low, high = (0, 255) if dtype == "u8" else (-128, 127)
-        scales = _blocked(node, scale, x, axis, block)
-        parts = [x, scales]
+    if block or wide:
+        axis = node.axis(node.integer("axis", 1), x.ndim) if block else _axis_of(node, x, scale)
+        parts = [x, _along(node, scale, x, axis, block)]
         text = "y0 = clip(round(x0 / x1), s0, s1)"
         if node.has(2):
-            parts.append(_blocked(node, cast(node, node.x(2), dtype_text(x)), x, axis, block))
+            parts.append(_along(node, _float(node, node.x(2)), x, axis, block))
             text = "y0 = clip(round(x0 / x1) + x2, s0, s1)"
-        return cast(node, node.op("pointwise", parts, text, scalars=[low, high], dtype=dtype_text(x)), dtype)
+        return node.op("pointwise", parts, text, scalars=_LIMITS[name], dtype=dtype)
     axis = _axis_of(node, x, scale)
     return node.op("quantize_linear", x, scale, zero_point(node, 2), axis=axis, dtype=dtype)
 

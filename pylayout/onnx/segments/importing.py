@@ -29,6 +29,7 @@ class Around(Protocol):
     static: dict[str, Known]  # by name: what follows from constants alone
     dims: Mapping[str, Any]  # by name of an input: its declared axes
     streams: dict[str, int]  # of random numbers: how many were begun
+    read_by: Mapping[str, Sequence[str]]  # as of a Scope
 
 
 class _Open(dict[str, Any]):
@@ -59,6 +60,7 @@ class SegmentImporter(Importer):
         self.forms: dict[str, Form] = {}  # of the arrays known by their elements, of which there may be none
         self.scope = Scope(self, around.opsets, around.initialisers)
         self.scope.values = _Open(self)
+        self.scope.read_by = around.read_by
 
     def open(self, name: str) -> Any:
         if name not in self.arrays:

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
-import onnx
 
 from ...arrays import asarray
 from ...dtypes import dtype_of
 from ...errors import ArgumentTypeError, Error, InvalidArgumentError, ShapeError, UnsupportedError
 from ...plan import Plan
 from ...tensor import Tensor
-from ..contents import array_type, domain_of
+from ..contents import domain_of
 from ..host import is_hosted
 from ..importer import schema_of
 from ..registry import find
+from ..tensors import any_numbers
 from .rounds import Rounds
 from .saved import Loaded, load, save
 from .steps import HostStep, Segment
@@ -157,13 +157,7 @@ def _name_of(dtype: Any) -> str:
 
 def _dtype_of(entry: Any) -> Any:
     """The NumPy dtype of an input: of any numbers, since the host may take what no plan does."""
-    try:
-        return array_type(entry)
-    except UnsupportedError:
-        dtype = numpy.dtype(onnx.helper.tensor_dtype_to_np_dtype(entry.element_type))
-        if dtype.kind in "OSUc":
-            raise
-        return dtype
+    return any_numbers(entry.element_type, f"onnx: input {entry.name!r}")
 
 
 def _checked(entry: Any, value: Any) -> Any:
