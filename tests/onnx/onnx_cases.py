@@ -518,3 +518,17 @@ for _bands, _length, _rate, _low, _high in (
         numpy.float32(_high),
         const=range(5),
     )
+# ---- places of maxima, runs written, taps at offsets ----
+case(
+    "MaxUnpool",
+    randn(1, 1, 2, 2),
+    ints([[[[5, 7], [13, 15]]]]),
+    opsets=(9, 11, 22),
+    kernel_shape=[2, 2],
+    strides=[2, 2],
+)
+case("TensorScatter", randn(2, 1, 4, 3), randn(2, 1, 2, 3), ints([1, 2]), opsets=(24,))
+case(
+    "DeformConv", randn(1, 4, 5, 6), randn(2, 4, 3, 3), randn(1, 18, 3, 4), randn(2), positive(1, 9, 3, 4),
+    opsets=(19, 22), tolerance=1e-4, kernel_shape=[3, 3], pads=[0, 0, 0, 0],
+)  # fmt: skip

@@ -372,7 +372,11 @@ BAD = [
     (helper.make_node("Relu", ["x"], ["y"], "n", wrong=1), pl.UnsupportedError, "attribute wrong"),
     (helper.make_node("Relu", ["x", "x"], ["y"], "n"), pl.InvalidArgumentError, "2 inputs, expected 1"),
     (helper.make_node("Relu", [""], ["y"], "n"), pl.InvalidArgumentError, "input 0 is missing"),
-    (helper.make_node("MaxPool", ["x"], ["v", "y"], "n", kernel_shape=[2, 2]), pl.UnsupportedError, "Indices"),
+    (
+        helper.make_node("MaxPool", ["x"], ["v", "y"], "n", kernel_shape=[2, 2], pads=[2] * 4),
+        pl.UnsupportedError,
+        "Indices",
+    ),
     (helper.make_node("MaxPool", ["x"], ["y"], "n", kernel_shape=[2]), pl.ShapeError, "kernel_shape has 1"),
     (helper.make_node("MaxPool", ["x"], ["y"], "n", kernel_shape=[2, 2], strides=[0, 1]), pl.ShapeError, "strides"),
     (helper.make_node("Softmax", ["x"], ["y"], "n", axis=4), pl.ShapeError, "axis is 4, expected -4 to 3"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy
 
-from ...errors import UnsupportedError
+from ...errors import ShapeError, UnsupportedError
 from ..fold import room
 from ..node import Node, is_float, numpy_of
 from ..operand import Known, Operand, Result
@@ -36,14 +37,36 @@ def _ceil_ends(window: Window, sizes: list[int]) -> list[int]:
     ]
 
 
-@converter("MaxPool", since=1, note="without Indices")
+@converter("MaxPool", since=1)
 def max_pool(node: Node) -> Result:
-    if node.wants(1):
-        raise UnsupportedError("output 1 (Indices) is used, which pylayout does not compute")
-    node.ignore("storage_order")  # the order of Indices
     x = node.x(0)
     window = window_of(node, x.shape[2:])
     ceil = bool(node.integer("ceil_mode", 0))
+    by_columns = bool(node.integer("storage_order", 0))
+    places = _places_of_maxima(node, x, window, ceil, by_columns) if node.wants(1) else None
+    return [_maxima(node, x, window, ceil), places]
+
+
+def _places_of_maxima(node: Node, x: Operand, window: Window, ceil: bool, by_columns: bool) -> Operand:
+    """Places of the maxima, counted through all elements of x; by_columns: of each plane column by column."""
+    if not _reached(window):
+        raise UnsupportedError("output 1 (Indices) is used, and the padding is more than half of what a window reaches")
+    places = node.op(f"max_pool{len(window.kernel)}d_indices", x, window.kernel, **window.arguments, ceil_mode=ceil)
+    rank = len(window.kernel)
+    if by_columns and rank > 1:
+        *_, rows, columns = x.shape
+        sizes = [Known.of_sizes(size) for size in (columns, rows)]
+        turned = "y = x0 / x1; y0 = (x0 - y * x1) * x2 + y"
+        if rank > 2:
+            raise UnsupportedError("attribute storage_order is 1 with 3 spatial dimensions, expected at most 2")
+        places = node.op("pointwise", [places, *sizes], turned, dtype="s64")
+    planes = node.op("reshape", node.arange(0, x.shape[0] * x.shape[1]), [*x.shape[:2], *[1] * rank])
+    size = Known.of_sizes(math.prod(x.shape[2:]))
+    made: Operand = node.op("pointwise", [places, planes, size], "y0 = x0 + x1 * x2", dtype="s64")
+    return made
+
+
+def _maxima(node: Node, x: Operand, window: Window, ceil: bool) -> Operand:
     if not _reached(window):
         dtype = numpy_of(x)
         lowest = -math.inf if is_float(x) else int(numpy.iinfo(dtype).min)
@@ -56,13 +79,31 @@ def max_pool(node: Node) -> Result:
             rank = len(out)
             ends = [min(end, size) for end, size in zip(ends, x.shape[2:], strict=True)]
             x = node.op("slice", x, [0] * rank, ends, list(range(2, rank + 2)))
-    return node.op(
-        f"max_pool{len(window.kernel)}d",
-        x,
-        window.kernel,
-        **window.arguments,
-        ceil_mode=ceil,
-    )
+    made: Operand = node.op(f"max_pool{len(window.kernel)}d", x, window.kernel, **window.arguments, ceil_mode=ceil)
+    return made
+
+
+@converter("MaxUnpool", since=9)
+def max_unpool(node: Node) -> Result:
+    x, places = node.x(0), node.x(1)
+    window = window_of(node, x.shape[2:])
+    if places.shape != x.shape:
+        raise ShapeError(f"I has shape {list(places.shape)}, expected {list(x.shape)}, that of X")
+    lost = [begin + end for begin, end in zip(window.begins, window.ends, strict=True)]
+    shape = [*x.shape[:2]]
+    for i, size in enumerate(x.shape[2:]):
+        shape.append((size - 1) * window.strides[i] + window.kernel[i] - lost[i])
+    total = math.prod(shape)
+    none = node.op("expand", node.scalar_like(0, x), [total])
+    flat = [node.op("reshape", each, [math.prod(x.shape)]) for each in (places, x)]
+    made = node.op("reshape", node.op("scatter", none, 0, *flat, "none"), shape)
+    if not node.has(2):
+        return made
+    # Places are counted in what the window says; what the given shape has beyond it is 0.
+    pairs: list[Any] = []
+    for given, size in reversed(list(zip(node.integers_at(2)[2:], shape[2:], strict=True))):
+        pairs += [0, given - size]
+    return node.op("pad", made, pairs)
 
 
 def _window_sums(node: Node, x: Operand, window: Window, ceil: bool) -> Operand:

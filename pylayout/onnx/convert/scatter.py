@@ -64,3 +64,12 @@ def scatter_elements(node: Node) -> Result:
         raise InvalidArgumentError("an index is outside of x")
     put = numpy.ravel_multi_index([part.reshape(-1) for part in grid], sizes)
     return _chosen(node, x, updates, arange(math.prod(sizes)), put, [])
+
+
+@converter("TensorScatter", since=24)
+def tensor_scatter(node: Node) -> Result:
+    x, update = node.x(0), node.x(1)
+    axis = node.axis(node.integer("axis", -2), x.ndim)
+    at = node.x(2) if node.has(2) else Known(numpy.int64(0))
+    circular = node.text("mode", "linear", ("linear", "circular")) == "circular"
+    return node.op("tensor_scatter", x, update, at, dim=axis, circular=circular)
