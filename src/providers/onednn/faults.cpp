@@ -155,18 +155,19 @@ const KnownFault kTapsOnPadding{
     "the implementation is not used",
 };
 
-// It copies the pixels that the stride meets into its scratchpad, to places 16 channels apart, and books as many as x
-// has.
+// It copies the pixels that the stride meets into its scratchpad, to places a vector of channels apart, and books as many
+// as x has.
 const KnownFault kFewChannelsApart{
     "onednn-few-channels-apart",
     "oneDNN",
     "",
     "",
-    "the gradient by its weights of a convolution with a kernel of one element and a stride, of fewer than 16 input "
-    "channels, by 1x1:avx512_core",
-    "it writes behind its scratchpad: other tensors change, or the process ends",
+    "the gradient by its weights of a convolution with a kernel of one element and a stride, of fewer input channels "
+    "than a vector has elements: 16 by 1x1:avx512_core, 8 by 1x1:avx2",
+    "it writes behind its scratchpad: other tensors change, or the process ends or hangs",
     "oneDNN 3.2 on Ice Lake: conv2d_backward_weights of 2 x 3 x 224 x 224, NHWC, to 64 channels, stride 2: half of "
-    "another layer's gradients were other numbers; its source has the same line for bf16",
+    "another layer's gradients were other numbers; its source has the same line for bf16. On Zen 3: of 2 x 1 to 7 x 32 "
+    "x 32, and none of 8 channels and more",
     "the implementation is not used",
 };
 
@@ -499,7 +500,8 @@ const Strike kStrikes[] = {
      }},
     {&kFewChannelsApart,
      [](const Call& call) {
-       return call.by_weights() && call.by("1x1:avx512_core") && call.op.in(0).shape[1] < 16 && call.strided();
+       const int64_t apart = call.by("1x1:avx512_core") ? 16 : call.by("1x1:avx2") ? 8 : 0;
+       return call.by_weights() && call.op.in(0).shape[1] < apart && call.strided();
      }},
     {&kDilatedIdleTaps,
      [](const Call& call) {
