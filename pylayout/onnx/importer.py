@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -486,13 +486,18 @@ def used_names(proto: Any, depth: int = 0) -> Iterator[str]:
             yield from (output.name for output in graph.output if output.name not in own)
 
 
-def readers_of(nodes: Any, outputs: Sequence[str]) -> dict[str, list[str]]:
-    """By name: the ops of the nodes that use it, in subgraphs too; "" for an output."""
-    readers: dict[str, list[str]] = {name: [""] for name in outputs}
-    for node in nodes:
-        for name in used_names(node):
-            readers.setdefault(name, []).append(node.op_type)
-    return readers
+def readers_of(nodes: Any, outputs: Sequence[str]) -> Callable[[], Mapping[str, Sequence[str]]]:
+    """What finds, once, by name the ops of the nodes that use it, in subgraphs too; "" for an output."""
+
+    @functools.cache
+    def found() -> dict[str, list[str]]:
+        readers: dict[str, list[str]] = {name: [""] for name in outputs}
+        for node in nodes:
+            for name in used_names(node):
+                readers.setdefault(name, []).append(node.op_type)
+        return readers
+
+    return found
 
 
 def ordered(nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..errors import InvalidArgumentError
@@ -64,7 +64,8 @@ class Scope:
         self.prefix = prefix
         self.values: dict[str, Stands | None] = {}
         self.makers: dict[str, Any] = {}  # by name: the node that gave it, of ONNX's own domain
-        self.read_by: Mapping[str, Sequence[str]] | None = None  # by name: ops that read it, "" for an output
+        # By name: the ops that read it, "" for an output. Few ask, so it is found when one does.
+        self.read_by: Callable[[], Mapping[str, Sequence[str]]] | None = None
 
     def find(self, name: str) -> Stands | None:
         """What a name stands for; None for an optional input that a function's caller left out."""
@@ -88,7 +89,7 @@ class Scope:
 
     def readers(self, name: str) -> Sequence[str] | None:
         """The ops that read what a node of this scope gives, "" for an output; None where it is not known."""
-        return None if self.read_by is None else self.read_by.get(name, ())
+        return None if self.read_by is None else self.read_by().get(name, ())
 
     def has(self, name: str) -> bool:
         here = name in self.values or name in self.initialisers

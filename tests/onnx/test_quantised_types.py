@@ -6,27 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
+from onnx_models import helper, model_of
 
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-
-import pylayout as pl  # noqa: E402
-
-OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+import pylayout as pl
 
 
-def model_of(
-    nodes: list[Any], constants: dict[str, Any], result: int = TensorProto.FLOAT, dims: Any = (2, 3, 4)
+def quantising(
+    nodes: list[Any], constants: dict[str, Any], dims: Any = (2, 3, 4), kind: int = TensorProto.FLOAT
 ) -> Any:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)],
-        [helper.make_tensor_value_info("y", result, [None] * len(dims))],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=OPSETS, ir_version=10)
+    return model_of(nodes, {"x": (kind, dims)}, ["y"], 21, constants, domains={"com.microsoft": 1})
 
 
 def quantised(x: Any, scale: Any, zero: Any) -> Any:
@@ -56,7 +45,7 @@ def test_numbers_that_go_through_16_bits(dtype: str, axis: int | None, domain: s
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], domain=domain, **attributes),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], domain=domain, **attributes),
     ]
-    plan = pl.compile(model_of(nodes, {"s": scale, "z": zero}), device="cpu")
+    plan = pl.compile(quantising(nodes, {"s": scale, "z": zero}), device="cpu")
     s, z = column(scale, axis or 0), column(zero, axis or 0)
     expected = (quantised(x.astype(np.float64), s, z.astype(dtype)) - z) * s
     np.testing.assert_allclose(plan.run(x)[0], expected, rtol=1e-6, atol=0)
@@ -79,7 +68,7 @@ def test_weights_of_16_bits(blocks: bool, zero: bool) -> None:
         helper.make_node("DequantizeLinear", inputs, ["real"], **attributes),
         helper.make_node("MatMul", ["x", "real"], ["y"]),
     ]
-    plan = pl.compile(model_of(nodes, constants), device="cpu")
+    plan = pl.compile(quantising(nodes, constants), device="cpu")
     s, z = (np.repeat(each, 2, 0) if blocks else each for each in (scale.astype("f8"), points.astype("f8") * zero))
     x = rng.standard_normal((2, 3, 4)).astype("f4")
     np.testing.assert_allclose(plan.run(x)[0], x @ ((w - z) * s), rtol=1e-5, atol=1e-5)
@@ -99,7 +88,7 @@ def test_a_network_of_16_bit_activations_and_8_bit_weights() -> None:
     nodes.insert(3, helper.make_node("Conv", ["d0", "dw"], ["c"], pads=[1, 1, 1, 1]))
     nodes.insert(6, helper.make_node("Relu", ["d1"], ["r"]))
     x = rng.standard_normal((1, 3, 8, 8)).astype("f4")
-    made = pl.compile(model_of(nodes, constants, dims=("n", 3, 8, 8)), device="cpu").run(x)[0]
+    made = pl.compile(quantising(nodes, constants, dims=("n", 3, 8, 8)), device="cpu").run(x)[0]
 
     def through(v: Any) -> Any:
         s, z = float(constants["s"]), constants["z"]
@@ -122,14 +111,13 @@ def test_16_bits_that_others_read(blocks: bool) -> None:
     attributes = {"axis": 2, "block_size": 2} if blocks else {"axis": 1}
     s, z = (np.repeat(each, 2, 2) if blocks else each.reshape(1, 3, 1) for each in (scale, zero))
     node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], **attributes)
-    made = pl.compile(model_of([node], {"s": scale, "z": zero}, TensorProto.UINT16), device="cpu").run(x)[0]
+    made = pl.compile(quantising([node], {"s": scale, "z": zero}), device="cpu").run(x)[0]
     expected = quantised(x.astype("f8"), s.astype("f8"), z)
     assert np.asarray(made).dtype == "uint16"
     assert np.abs(np.asarray(made, "f8") - expected).max() <= 1  # ties round to either side
     assert (made == expected).mean() > 0.9
     node = helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"], **attributes)
-    model = model_of([node], {"s": scale, "z": zero})
-    model.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT16
+    model = quantising([node], {"s": scale, "z": zero}, kind=TensorProto.UINT16)
     real = pl.compile(model, device="cpu").run(made)[0]
     np.testing.assert_allclose(real, (np.asarray(made, "f8") - z) * s, rtol=1e-6)
 
@@ -142,7 +130,7 @@ def test_within_segments() -> None:
         helper.make_node("QuantizeLinear", ["floats", "s", "z"], ["q"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
     ]
-    plan = pl.compile(model_of(nodes, {"s": np.float32(0.5), "z": np.int16(-7)}, dims=(3, 4)), device="cpu")
+    plan = pl.compile(quantising(nodes, {"s": np.float32(0.5), "z": np.int16(-7)}, dims=(3, 4)), device="cpu")
     x = np.eye(3, 4, dtype="f4")
     np.testing.assert_array_equal(plan.run(x)[0], np.stack(np.nonzero(x)).astype("f4"))
 
@@ -166,7 +154,7 @@ def test_floats_of_8_bits(name: str) -> None:
     through = np.clip(x / np.float32(0.03), *(float(each) for each in limits_of(dtype))).astype(dtype).astype("f8")
     expected = through * np.float32(0.03) @ (w.astype("f8") * scale)
     for raw in (True, False):
-        model = model_of(nodes, {"s": scale, "xs": np.float32(0.03)})
+        model = quantising(nodes, {"s": scale, "xs": np.float32(0.03)})
         for given, array in (("w", w), ("xz", np.zeros((), dtype))):
             bits = array.view("uint8")
             stored = helper.make_tensor(given, data_type, array.shape, bits.tobytes(), raw=True)

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, numpy_helper
+from onnx_models import helper, model_of
 
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-
-import pylayout as pl  # noqa: E402
+import pylayout as pl
 
 VALUES = np.asarray([1.5, -2, 3], "f4")
 PLACES = np.asarray([1, 5, 11], "i8")
@@ -24,25 +22,21 @@ def sparse(values: Any = VALUES, indices: Any = PLACES, dims: Any = (3, 4)) -> A
     return helper.make_sparse_tensor(numpy_helper.from_array(values, "w"), numpy_helper.from_array(indices), dims)
 
 
-def model_of(tensor: Any, as_constant: bool) -> Any:
+def product_with(tensor: Any, as_constant: bool) -> Any:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     if as_constant:
         nodes.insert(0, helper.make_node("Constant", [], ["w"], sparse_value=tensor))
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        sparse_initializer=[] if as_constant else [tensor],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = model_of(nodes, {"x": (TensorProto.FLOAT, [2, 3])}, ["y"], 17)
+    if not as_constant:
+        model.graph.sparse_initializer.append(tensor)
+    return model
 
 
 @pytest.mark.parametrize("as_constant", [False, True])
 @pytest.mark.parametrize("indices", [PLACES, np.stack(np.unravel_index(PLACES, (3, 4)), 1)])
 def test_elements(indices: Any, as_constant: bool) -> None:
     x = np.arange(6, dtype="f4").reshape(2, 3)
-    plan = pl.compile(model_of(sparse(indices=indices), as_constant), device="cpu")
+    plan = pl.compile(product_with(sparse(indices=indices), as_constant), device="cpu")
     np.testing.assert_allclose(plan.run(x)[0], x @ DENSE)
 
 
@@ -61,5 +55,5 @@ BAD = {
 @pytest.mark.parametrize("message", BAD)
 def test_errors(message: str, as_constant: bool) -> None:
     with pytest.raises(pl.Error, match=message) as error:
-        pl.compile(model_of(sparse(**BAD[message]), as_constant), device="cpu")
+        pl.compile(product_with(sparse(**BAD[message]), as_constant), device="cpu")
     assert "sparse" in str(error.value)

@@ -6,6 +6,7 @@ import functools
 
 import numpy
 
+from ...dtypes import dtype_of
 from ..node import Node, dtype_text, is_float, numpy_of
 from ..operand import Known, Operand, Result
 from ..registry import converter
@@ -121,8 +122,8 @@ def power(node: Node) -> Result:
 
 
 def cast(node: Node, x: Operand, dtype: str) -> Operand:
-    """x in another of the library's dtypes."""
-    made: Operand = x if dtype_text(x) == dtype else node.op("cast", x, dtype)
+    """x, which may be a constant of another element type, in one of the library's dtypes."""
+    made: Operand = x if numpy_of(x) == dtype_of(dtype).dtype else node.op("cast", x, dtype)
     return made
 
 

@@ -51,15 +51,14 @@ def _places_of_maxima(node: Node, x: Operand, window: Window, ceil: bool, by_col
     """Places of the maxima, counted through all elements of x; by_columns: of each plane column by column."""
     if not _reached(window):
         raise UnsupportedError("output 1 (Indices) is used, and the padding is more than half of what a window reaches")
-    places = node.op(f"max_pool{len(window.kernel)}d_indices", x, window.kernel, **window.arguments, ceil_mode=ceil)
     rank = len(window.kernel)
-    if by_columns and rank > 1:
-        *_, rows, columns = x.shape
-        sizes = [Known.of_sizes(size) for size in (columns, rows)]
+    if by_columns and rank > 2:
+        raise UnsupportedError("attribute storage_order is 1 with 3 spatial dimensions, expected at most 2")
+    places = node.op(f"max_pool{rank}d_indices", x, window.kernel, **window.arguments, ceil_mode=ceil)
+    if by_columns and rank == 2:
+        *_, rows, columns = map(Known.of_sizes, x.shape)
         turned = "y = x0 / x1; y0 = (x0 - y * x1) * x2 + y"
-        if rank > 2:
-            raise UnsupportedError("attribute storage_order is 1 with 3 spatial dimensions, expected at most 2")
-        places = node.op("pointwise", [places, *sizes], turned, dtype="s64")
+        places = node.op("pointwise", [places, columns, rows], turned, dtype="s64")
     planes = node.op("reshape", node.arange(0, x.shape[0] * x.shape[1]), [*x.shape[:2], *[1] * rank])
     size = Known.of_sizes(math.prod(x.shape[2:]))
     made: Operand = node.op("pointwise", [places, planes, size], "y0 = x0 + x1 * x2", dtype="s64")

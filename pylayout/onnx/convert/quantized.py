@@ -23,13 +23,7 @@ def zero_point(node: Node, index: int) -> Operand | None:
 
 def _scale(node: Node, index: int) -> Operand:
     """A scale, in f32."""
-    return _float(node, node.x(index))
-
-
-def _float(node: Node, x: Operand) -> Operand:
-    """In f32: also a constant of integers that the library has not."""
-    made: Operand = x if numpy_of(x) == "float32" else node.op("cast", x, "f32")
-    return made
+    return cast(node, node.x(index), "f32")
 
 
 def _check_blocks(parameter: Operand, x: Operand, axis: int, block: int) -> None:
@@ -168,10 +162,10 @@ def _ignored(node: Node) -> None:
 
 def _real(node: Node, x: Operand, scale: Operand, axis: int, block: int) -> Operand:
     """Integers as the numbers that they stand for, computed in f32."""
-    made = _float(node, x)
+    made = cast(node, x, "f32")
     if node.has(2):
-        made = node.op("sub", made, _along(node, _float(node, widened(node.x(2))), x, axis, block))
-    made = node.op("mul", made, _along(node, _float(node, scale), x, axis, block))
+        made = node.op("sub", made, _along(node, cast(node, widened(node.x(2)), "f32"), x, axis, block))
+    made = node.op("mul", made, _along(node, cast(node, scale, "f32"), x, axis, block))
     return cast(node, made, dtype_text(scale))
 
 
@@ -233,9 +227,6 @@ def _is_only_dequantised(node: Node) -> bool:
     return readers is not None and all(op == "DequantizeLinear" for op in readers)
 
 
-_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
-
-
 @converter(
     "QuantizeLinear",
     since=10,
@@ -254,9 +245,10 @@ def quantize_linear(node: Node) -> Result:
         parts = [x, _along(node, scale, x, axis, block)]
         text = "y0 = clip(round(x0 / x1), s0, s1)"
         if node.has(2):
-            parts.append(_along(node, _float(node, node.x(2)), x, axis, block))
+            parts.append(_along(node, cast(node, node.x(2), "f32"), x, axis, block))
             text = "y0 = clip(round(x0 / x1) + x2, s0, s1)"
-        return node.op("pointwise", parts, text, scalars=_LIMITS[name], dtype=dtype)
+        limits = numpy.iinfo(name)
+        return node.op("pointwise", parts, text, scalars=[limits.min, limits.max], dtype=dtype)
     axis = _axis_of(node, x, scale)
     return node.op("quantize_linear", x, scale, zero_point(node, 2), axis=axis, dtype=dtype)
 

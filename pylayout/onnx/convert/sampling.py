@@ -11,11 +11,8 @@ from ...errors import ShapeError, UnsupportedError
 from ..node import Node, dtype_text
 from ..operand import Known, Operand, Result
 from ..registry import converter
+from .math import cast
 from .windows import window_of
-
-
-def _as_f32(node: Node, operand: Operand) -> Operand:
-    return operand if dtype_text(operand) == "f32" else node.op("cast", operand, "f32")
 
 
 def _aligned(node: Node, x: Operand, aligned: bool) -> Result:
@@ -24,7 +21,7 @@ def _aligned(node: Node, x: Operand, aligned: bool) -> Result:
     return node.op(
         "roi_align",
         x,
-        _as_f32(node, node.x(1)),
+        cast(node, node.x(1), "f32"),
         node.x(2),
         size,
         spatial_scale=node.number("spatial_scale", 1.0),
@@ -51,7 +48,7 @@ def grid_sample(node: Node) -> Result:
     return node.op(
         "grid_sample",
         node.x(0),
-        _as_f32(node, node.x(1)),
+        cast(node, node.x(1), "f32"),
         mode=node.text("mode", "linear", modes),
         padding_mode=node.text("padding_mode", "zeros", ("zeros", "border", "reflection")),
         align_corners=bool(node.integer("align_corners", 0)),
@@ -113,7 +110,7 @@ def deform_conv(node: Node) -> Result:
         steps = node.op("reshape", node.arange(0, count), [1, count])
         at = node.op("add", Known(first), node.op("mul", steps, Known(numpy.int64(window.strides[i]))))
         at = node.op("reshape", node.op("cast", at, "f32"), [taps, count, 1] if i == 0 else [taps, 1, count])
-        by = node.op("reshape", _as_f32(node, parts[i]), [batch * groups, taps, rows, columns])
+        by = node.op("reshape", cast(node, parts[i], "f32"), [batch * groups, taps, rows, columns])
         length = node.op("cast", Known.of_sizes(size), "f32")
         places.append(node.op("pointwise", [by, at, length], "y0 = (2 * (x0 + x1) + 1) / x2 - 1"))
     places = [node.op("reshape", each, [batch * groups, taps * rows, columns, 1]) for each in reversed(places)]

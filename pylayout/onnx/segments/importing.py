@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy
@@ -29,7 +29,7 @@ class Around(Protocol):
     static: dict[str, Known]  # by name: what follows from constants alone
     dims: Mapping[str, Any]  # by name of an input: its declared axes
     streams: dict[str, int]  # of random numbers: how many were begun
-    read_by: Mapping[str, Sequence[str]]  # as of a Scope
+    read_by: Callable[[], Mapping[str, Sequence[str]]]  # as of a Scope
 
 
 class _Open(dict[str, Any]):

@@ -9,7 +9,7 @@ is a step on the host (host.py).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import Error, InvalidArgumentError, UnsupportedError
@@ -45,7 +45,7 @@ class Rounds:
         self.opsets = opsets
         self.values_change = False  # those that segments were imported for
         self.outputs = [output.name for output in proto.output]
-        self.read_by: Mapping[str, Sequence[str]] = readers_of(proto.node, self.outputs)
+        self.read_by = readers_of(proto.node, self.outputs)
         self._steps: dict[Any, list[HostStep | Segment]] = {}
         self._nodes: list[Any] | None = None
         self._uses: list[str] = []
