@@ -36,6 +36,8 @@ def conv(spatial: int, transposed: bool = False):
 
 add("conv1d", normal((2, 5, 17), (7, 5, 3), (7,)), conv(1), padding=1)
 add("conv1d", normal((2, 18, 16), (6, 9, 4)), conv(1), stride=2, groups=2, dilation=2)
+add("conv1d", normal((2, 20, 19), (3, 20, 5), (3,)), conv(1), padding=2)  # few channels of y
+add("conv1d", normal((2, 20, 19), (24, 20, 3), (24,)), conv(1), activation="relu")
 add("conv2d", normal((2, 3, 13, 12), (17, 3, 3, 3), (17,)), conv(2), padding=1, activation="relu")
 add("conv2d", normal((1, 19, 9, 10), (33, 19, 1, 1), (33,)), conv(2))
 add("conv2d", normal((2, 32, 9, 9), (32, 32, 3, 3), (32,), (2, 32, 9, 9)), conv(2), padding=1, activation="relu")
