@@ -170,7 +170,9 @@ TEST("grouped") {
         for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,1] padding=[1,0,2,3]", ""})
           for (int64_t w : {3, 7, 16, 21})
             expect_some({{2, c, 5, w}, {c, group, 3, 3}, concat("groups=", c / group, " ", geometry)});
-    run({{1, 64, 9, 9}, {64, 16, 3, 3}, "groups=4 padding=1 activation=relu", true, true});
+    for (int64_t w : {3, 7, 16, 21})  // a whole vector of 16
+      for (const char* geometry : {"groups=3 padding=1 activation=relu", "groups=3 stride=2 padding=[1,0,2,3]"})
+        expect_some({{2, 48, 5, w}, {48, 16, 3, 3}, geometry, true, true});
     expect_some({{1, 40, 9, 9}, {40, 8, 3, 3}, "groups=5 padding=1 activation=sigmoid", true, true});
     expect_some({{1, 16, 9, 9}, {16, 8, 5, 3}, "groups=2 padding=1 dilation=[2,1]", true, true});
     expect_some({{2, 24, 31}, {24, 4, 3}, "groups=6 padding=1 stride=2"});

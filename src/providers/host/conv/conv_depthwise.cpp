@@ -61,7 +61,7 @@ void list_depthwise(const Op& op, CandidateList& out) {
     return group == 1 || (kernels.groups && group <= kernels.width);
   };
   const std::string name = group == 1 ? "depthwise" : "grouped";
-  const Efficiencies reached = group == 1 ? Efficiencies{1.2, 1.45, 0.85, 1.05} : Efficiencies{0.55, 0.65, 0.36, 0.38};
+  const Efficiencies reached = group == 1 ? Efficiencies{1.2, 1.45, 0.85, 1.05} : Efficiencies{0.55, 0.65, 0.5, 0.6};
   add_conv_candidates(op, name, reached, out, suits,
                       [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
                         DepthwiseBody body;

@@ -1,7 +1,7 @@
 // Kind cumsum: running sums and products, in double or of 64 bits.
 //
-// When neighbours in memory belong to different rows, up to kChunk rows run side by side; otherwise a row runs by itself, kChunk
-// of its elements at a time.
+// When neighbours in memory belong to different rows, up to kChunk rows run side by side; otherwise kTogether of them take turns,
+// kChunk elements of each at a time, since a row's next sum waits for the one before.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -37,11 +37,17 @@ struct RunningLogOfExponents {
   }
 };
 
-// values[i] becomes what `total` and the values up to i give; returns the last of them.
-template <class F, class T>
-PL_VECTORISED T run_along(T total, T* values, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) values[i] = total = F::join(total, values[i]);
-  return total;
+constexpr int kTogether = 4;
+
+// values[r][i], for `Rows` rows, becomes what totals[r] and the row's values up to i give; totals[r] the last of them.
+template <class F, class T, int Rows>
+PL_VECTORISED void run_along(T* totals, T (*values)[kChunk], int64_t n) {
+  T sums[Rows];
+  std::copy_n(totals, Rows, sums);
+  for (int64_t i = 0; i < n; ++i)
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) values[r][i] = sums[r] = F::join(sums[r], values[r][i]);
+  std::copy_n(sums, Rows, totals);
 }
 template <class F, class T>
 PL_VECTORISED void run_across(T* totals, const T* values, int64_t n) {
@@ -51,12 +57,14 @@ PL_VECTORISED void run_across(T* totals, const T* values, int64_t n) {
 template <class T>
 struct Cumulation {
   T start;
-  T (*along)(T total, T* values, int64_t n);
+  void (*along)(T* total, T (*values)[kChunk], int64_t n);      // one row
+  void (*together)(T* totals, T (*values)[kChunk], int64_t n);  // kTogether rows
   void (*across)(T* totals, const T* values, int64_t n);
 };
 template <template <class> class Function, class T>
 Cumulation<T> cumulation() {
-  return {Function<T>::start(), run_along<Function<T>, T>, run_across<Function<T>, T>};
+  return {Function<T>::start(), run_along<Function<T>, T, 1>, run_along<Function<T>, T, kTogether>,
+          run_across<Function<T>, T>};
 }
 
 constexpr double kCumsumNanoseconds = 1.5;  // work of one element on one core
@@ -85,17 +93,20 @@ struct CumsumBody {
     }
   }
 
-  void row(const void* x, void* y, int64_t y_offset, int64_t x_offset) const {
-    T total = function.start;
-    T values[kChunk];
+  // One row, or kTogether of them, which begin y_step and x_step apart.
+  void row_by_row(const void* x, void* y, const int64_t* first, int rows, int64_t y_step, int64_t x_step) const {
+    T totals[kTogether], values[kTogether][kChunk];
+    std::fill_n(totals, rows, function.start);
     for (const Nest& nest : split.along) {
       const Loop& run = nest.run();
       walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
         for (int64_t i = 0; i < n; i += kChunk) {
           const int64_t count = std::min(kChunk, n - i);
-          load(x, x_offset + offsets[1] + i * run.stride[1], run.stride[1], count, values);
-          total = function.along(total, values, count);
-          store(values, count, y, y_offset + offsets[0] + i * run.stride[0], run.stride[0]);
+          const int64_t y_at = first[0] + offsets[0] + i * run.stride[0];
+          const int64_t x_at = first[1] + offsets[1] + i * run.stride[1];
+          for (int r = 0; r < rows; ++r) load(x, x_at + r * x_step, run.stride[1], count, values[r]);
+          (rows == 1 ? function.along : function.together)(totals, values, count);
+          for (int r = 0; r < rows; ++r) store(values[r], count, y, y_at + r * y_step, run.stride[0]);
         }
       });
     }
@@ -109,12 +120,13 @@ struct CumsumBody {
       const Loop& kept = nest.run();
       const bool across = split.side_by_side(nest) || split.many_short(nest);
       for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
-        for (int64_t i = 0; i < n; i += across ? kChunk : 1) {
+        for (int64_t i = 0, rows; i < n; i += rows) {
+          rows = across ? std::min(kChunk, n - i) : n - i < kTogether ? 1 : kTogether;
           const int64_t first[2] = {offsets[0] + i * kept.stride[0], offsets[1] + i * kept.stride[1]};
           if (across)
-            rows_side_by_side(x, y, first, std::min(kChunk, n - i), kept.stride[0], kept.stride[1]);
+            rows_side_by_side(x, y, first, rows, kept.stride[0], kept.stride[1]);
           else
-            row(x, y, first[0], first[1]);
+            row_by_row(x, y, first, int(rows), kept.stride[0], kept.stride[1]);
         }
       });
     }
