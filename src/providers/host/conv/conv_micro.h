@@ -59,9 +59,15 @@ PL_ALWAYS void store_part(float* p, const Vec& v, int count) {
 #endif
 }
 
-// NaN passes through both, as through the ops relu and clip.
+// NaN passes through both, as through the ops relu and clip: the instructions give their second argument then.  GCC does
+// not find them everywhere by itself.
+#if PL_CONV_MASKS == 256
+PL_ALWAYS Vec at_least(const Vec& v, const Vec& low) { return Vec(_mm256_max_ps(__m256(low), __m256(v))); }
+PL_ALWAYS Vec at_most(const Vec& v, const Vec& high) { return Vec(_mm256_min_ps(__m256(high), __m256(v))); }
+#else
 PL_ALWAYS Vec at_least(const Vec& v, const Vec& low) { return v < low ? low : v; }
 PL_ALWAYS Vec at_most(const Vec& v, const Vec& high) { return v > high ? high : v; }
+#endif
 
 struct Hardswish {
   static PL_ALWAYS Vec of(const Vec& v) {
