@@ -56,10 +56,10 @@ constexpr Reach kReachOfAvx512[] = {  // two cores of a Xeon
 constexpr Reach kReachOfAvx2[] = {  // a core of a Zen 3: vectors half as wide leave less to win by packing
     {"brgconv_1x1",   0.87,  0.88, 0.5,    0.5,      0.86},
     {"matmul:brg",    0.86,  0.86, 0.5,    0.5,      0.86},
-    {"brg",           0.94,  0.88, 0.7,    0.5,      0.87},
+    {"brg",           0.94,  0.88, 0.45,   0.5,      0.87},
     {"jit_1x1",       0.91,  0.92, 0.5,    0.5,      0.86},
     {"jit_dw",        0.8,   0.8,  0.8,    1.1,      0.8},
-    {"jit",           0.85,  0.58, 0.36,   0.5,      0.8},
+    {"jit",           0.85,  0.58, 0.55,   0.5,      0.8},
     {"sum:x64:gemm",  0.5,   0.6,  0.1,    0.02,     0.5},
     {"x64:gemm",      0.58,  0.75, 0.13,   0.02,     0.82},
     {"matmul:gemm",   0.58,  0.75, 0.13,   0.02,     0.8},
