@@ -7,9 +7,11 @@ those of what it reads. So all nodes of an odd level can be one plan, and no oth
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch.fx import Graph, Node
 
 from .drawing import is_of_checkpoint, is_random
@@ -69,10 +71,16 @@ def base_of(node: Node) -> Node:
     return node
 
 
-def view_again(node: Node, before: Node, copies: dict[Node, Node], others: Collection[Node] = ()) -> Node:
+def view_again(
+    node: Node,
+    before: Node,
+    copies: dict[Node, Node],
+    others: Collection[Node] = (),
+    instead: Mapping[Node, Node] = MappingProxyType({}),
+) -> Node:
     """A view made anew in front of `before`, by copies of all that leads to it from its base; a base itself.
 
-    others: nodes that are made anew besides views.
+    others: nodes that are made anew besides views. instead: bases that the copies are of in place of others.
     """
 
     def is_copied(source: Node) -> bool:
@@ -88,29 +96,39 @@ def view_again(node: Node, before: Node, copies: dict[Node, Node], others: Colle
         pending.pop()
         if last not in copies:
             with before.graph.inserting_before(before):
-                copies[last] = before.graph.node_copy(last, lambda s: copies[s] if is_copied(s) else s)
+                copies[last] = before.graph.node_copy(last, lambda s: copies[s] if is_copied(s) else instead.get(s, s))
     return copies[node] if is_copied(node) else node
 
 
 def separate_views(graph: Graph) -> set[Node]:
     """Give outputs that share memory with an input or another output views of their own, which PyTorch runs.
 
-    PyTorch reads offsets and bases from such outputs. So are those that have gaps or overlaps: they need no memory.
-    The nodes that were views before stay, for those that read them.
+    PyTorch reads offsets and bases from such outputs. A view of what an input is changed to is one of the input to the
+    caller. Views of their own have those with gaps or overlaps, too: they need no memory. The nodes that were views
+    before stay, for those that read them.
     """
     output = graph.output_node()
     results = [node for node in output.args[0] if isinstance(node, Node)]  # type: ignore[union-attr]
     bases = [base_of(node) for node in results]
+    inputs = {  # by what they are changed to
+        node.args[1]: node.args[0]
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+        if all(isinstance(each, Node) for each in node.args[:2])
+        and node.args[0].op == "placeholder"
+        and node.args[0].meta["val"].stride() == node.args[1].meta["val"].stride()
+        and node.args[0].meta["val"].shape == node.args[1].meta["val"].shape
+    }
     copies: dict[Node, Node] = {}
 
     def placed(node: Any) -> Any:
         if not isinstance(node, Node):
             return node
         base = base_of(node)
-        shared = base.op != "call_function" or len({r for r, b in zip(results, bases, strict=True) if b is base}) > 1
+        of_input = base.op != "call_function" or base in inputs
+        shared = of_input or len({r for r, b in zip(results, bases, strict=True) if b is base}) > 1
         value = node.meta.get("val")
         spread = is_plain_tensor(value) and value.ndim and not dense_layout(value.shape, value.stride())
-        return view_again(node, output, copies) if shared or spread else node
+        return view_again(node, output, copies, instead=inputs) if shared or spread else node
 
     output.args = (tuple(placed(node) for node in output.args[0]),)  # type: ignore[union-attr]
     return set(copies.values())

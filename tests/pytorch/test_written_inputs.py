@@ -205,6 +205,25 @@ def test_a_static_cache_takes_new_rows_where_it_lies(untuned):
     assert graph.left == (), str(graph)
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("beginning", [0, 2])
+def test_a_view_of_what_was_written_is_one_of_the_input(beginning, dynamic):
+    """It begins where the view does, at a place that the size decides, and what is written there later meets both."""
+
+    def end(x):
+        view = x[x.shape[0] // 2 :]
+        view.add_(1)
+        return view
+
+    fast = torch.compile(end, backend="pylayout", dynamic=dynamic)
+    for size in (5, 8, 11):
+        here, there = (torch.arange(20.0)[beginning : beginning + size] for _ in range(2))
+        wanted, made = end(here), fast(there)
+        assert torch.equal(made, wanted) and made.storage_offset() == wanted.storage_offset()
+        made.mul_(3), wanted.mul_(3)
+        assert torch.equal(there, here)
+
+
 @pytest.mark.parametrize("where", ["cpu", "ocl"])
 def test_views_of_negated_numbers(where):
     if where == "ocl":

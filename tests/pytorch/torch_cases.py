@@ -78,6 +78,7 @@ X = r(2, 3, 4)
 _COUNTS = torch.tensor([0, 1, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 255, -1, -2, -64, -128])  # of shifts
 A, B = r(2, 5, 3), r(2, 4, 3)
 ENDS = torch.tensor([4, 4, 9], dtype=torch.int32)  # of groups of 9 rows
+_BYTES = torch.tensor([0, 1, 4, 9, 255], dtype=torch.uint8)
 _EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
 _WIDE = torch.cat([_EDGES, torch.tensor([-0.9, 1.9, 300, -129, 3e9, -(2.0**31), 1e19, -1e19])])  # by far for integers
 IMAGE = r(2, 8, 7, 6)
@@ -107,9 +108,9 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "softplus.default": [(X, 2.0, 10.0)],
     "threshold.default": [(X, 0.1, 20.0)],
     "hardtanh.default": [(X, 0.0, 6.0), (X, -0.5, 0.5)],
-    "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2), (i(9, 4), 2, 5)],
+    "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2), (i(9, 4), 2, 5), (_BYTES, -3, 5), (_BYTES, None, -1)],
     "clamp.Tensor": [(X, r(4) - 1, r(4) + 1), (X, None, r(3, 1))],
-    "clamp_min.default": [(X, 0.1)],
+    "clamp_min.default": [(X, 0.1), (_BYTES, -2)],
     "clamp_max.default": [(X, 0.1)],
     "_prelu_kernel.default": [(X, r(1, 3, 1)), (X, r(1, 1, 1)), (r(4), r(1)), (r(2, 1, 3), r(1, 1, 1))],
     "erfc.default": [(X * 3,), (_EDGES,)],
@@ -419,6 +420,10 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "bucketize.Tensor": [
         (r(3, 4), torch.tensor([-1.0, 0.0, 0.5])),
         (i(9, 4), torch.tensor([2, 4, 6]), {"right": True}),
+        # The dtype that holds both is neither's, or the values'.
+        (torch.tensor([-2.5, 0.5, float("nan")]), torch.tensor([-2, 0, 1, 5])),
+        (torch.tensor([2**32 + 5, 7]), torch.tensor([-100, 0, 50, 100], dtype=torch.int32)),
+        (torch.tensor([200, 3], dtype=torch.uint8), torch.tensor([-100, 0, 50, 100], dtype=torch.int8)),
     ],
     "bucketize.Scalar": [(0.3, torch.tensor([-1.0, 0.0, 0.5]))],
     "index.Tensor": [

@@ -76,9 +76,11 @@ def bucketize(call: Call, values: Any, boundaries: Operand, *, out_int32: bool =
 
 
 def _places(call: Call, sequence: Operand, values: Any, right: bool) -> Operand:
-    if isinstance(values, float) and sequence.dtype not in FLOATS:
-        sequence = call.cast(sequence, "f32")
-    places = call.op("searchsorted", sequence, call.tensor(values, sequence.dtype.name), right=right)
+    if isinstance(values, Operand):  # in the dtype that holds both
+        dtype = "s32" if {sequence.dtype, values.dtype} == {"u8", "s8"} else call.common_dtype()
+    else:
+        dtype = "f32" if isinstance(values, float) and sequence.dtype not in FLOATS else sequence.dtype.name
+    places = call.op("searchsorted", call.cast(sequence, dtype), call.tensor(values, dtype), right=right)
     return call.cast(places, call.dtype())  # type: ignore[no-any-return]
 
 

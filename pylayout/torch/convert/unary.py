@@ -163,6 +163,8 @@ def _clip(call: Call, x: Operand, low: Any, high: Any) -> Operand:
     require(dtype != "bool", f"dtype {dtype}")
     if isinstance(low, Size) or isinstance(high, Size):  # places within a length that calls decide
         return clamp_tensor(call, x, low, high)
+    if dtype == "u8":  # a negative bound is taken as the byte that it is in
+        low, high = (bound if bound is None else bound % 256 if -256 < bound < 0 else bound for bound in (low, high))
     require(all(bound is None or bound == bound for bound in (low, high)), "a bound that is NaN")
     require(dtype in FLOATS or all(abs(bound or 0) <= 2**53 for bound in (low, high)), "bounds beyond 2^53")
     x = call.cast(x, dtype)
