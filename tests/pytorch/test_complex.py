@@ -31,6 +31,16 @@ def spectral(x, w):
     return fft.irfft(low, n=x.shape[-1])
 
 
+def spectral_by_parts(x, w):
+    """A layer of a Fourier neural operator: parts of parts are written."""
+    low = fft.rfft2(x)
+    weight = torch.view_as_complex(w)
+    made = torch.zeros(x.shape[0], w.shape[1], *low.shape[2:], dtype=torch.cfloat)
+    made[:, :, :3, :3] = torch.einsum("bixy,ioxy->boxy", low[:, :, :3, :3], weight)
+    made[:, :, -3:, :3] = torch.einsum("bixy,ioxy->boxy", low[:, :, -3:, :3], weight)
+    return fft.irfft2(made, s=x.shape[-2:])
+
+
 def windowed(x):
     return torch.stft(x, 32, 8, window=torch.hann_window(32, dtype=x.dtype), return_complex=True)
 
@@ -48,6 +58,7 @@ CASES = {
     "two axes of real": (lambda x: fft.irfft2(fft.rfft2(x, norm="ortho") * 1.5, norm="forward"), lambda: (r(2, 6, 8),)),
     "one axis after the other": (lambda x: fft.fft(fft.fft(x, dim=-1), dim=-2).real, lambda: (r(2, 6, 8),)),
     "spectral layer": (spectral, lambda: (r(2, 3, 16), r(3, 4, 4, 2))),
+    "spectral layer by parts": (spectral_by_parts, lambda: (r(2, 3, 8, 10), r(3, 4, 3, 3, 2))),
     "a prime length": (lambda x: fft.fft(x).abs() ** 2, lambda: (c(3, 67),)),
     "both halves": (lambda x: fft.fft(x).real + fft.fft(x[..., :30]).imag.sum(), lambda: (r(3, 31),)),
     "along the first axis": (lambda x: fft.irfft(fft.rfft(x, dim=0) * 2, n=20, dim=0), lambda: (r(20, 35),)),

@@ -181,6 +181,11 @@ for _name, _place in (
     _register_along(_name, _place)
 
 
+@complex_converter("pylayout.slice_scatter.default")
+def parts_scatter(call: Call, x: Operand, source: Operand, *places: Sequence[int]) -> Operand:
+    return converters()["pylayout.slice_scatter.default"].function(call, x, source, *places)  # type: ignore[no-any-return]
+
+
 @complex_converter("index.Tensor")
 def index(call: Call, x: Operand, indices: Any) -> Operand:
     made: Operand = converters()["index.Tensor"].function(call.with_pairs(), x, indices)
