@@ -94,7 +94,7 @@ def docstring_of(schema: dict[str, Any]) -> str:
             words = {"tensor": "tensor", "optional_tensor": "tensor or None", "tensors": "list of tensors"}[kind]
         lines += _wrapped(f"{parameter['name']} ({words}): {doc}", "    ")
     lines += [
-        '    layout (str): "auto", "per-op", or a layout to force, such as "NHWC"',
+        '    layout (str): "auto", "per-op", or a layout to force where an implementation has it, such as "NHWC"',
         "    device (str): where to run; default: where the inputs are",
         *_wrapped(f"out ({_OUT_WORDS[schema['several']]}): {_OUT_DOC}", "    "),
         "",

@@ -7,8 +7,9 @@ Names and signatures follow torch.nn.functional, then torch; ONNX where torch ha
 
 Each takes tensors, NumPy arrays, anything with DLPack or the buffer protocol, and plain numbers, and three more
 keywords: `layout`, "auto" (the fastest by measurement, the default), "per-op" (row-major between ops) or one to force
-("NCHW", "NHWC", "nChw16c"); `device`, where to run (default: where the inputs are); and `out`, a tensor that the result
-is written into. It may be an input: `ops.linear(x, weight, residual=y, out=y)` adds a product to y where y lies.
+where an implementation has it ("NCHW", "NHWC", "nChw16c"); `device`, where to run (default: where the inputs are); and
+`out`, a tensor that the result is written into. It may be an input: `ops.linear(x, weight, residual=y, out=y)` adds a
+product to y where y lies.
 
 Called again with equal attributes an op costs microseconds: attributes are parsed once, and weights given as the same
 `Tensor` are packed once. Arrays are packed at each call, so hold weights as tensors (`pylayout.asarray`).

@@ -272,8 +272,8 @@ PL_API pl_status pl_tensor_from_dlpack(pl_context context, void* managed, pl_ten
  *   "stride=[2,2] padding=1 activation=relu layout=NHWC"
  * Values: integers, floats, true, false, none, words, "quoted strings", lists of numbers.  What is fused behind an op
  * is a list in text, post_ops="add(residual), clip(-1, 1)"; activation=relu is short for it.  Two keys are common to
- * all ops: layout (auto, per-op, or a layout to force; default auto) and device (default: the inputs').  Checked
- * against the op's schema when used.  Reusing a handle saves parsing. */
+ * all ops: layout (auto, per-op, or a layout to force where an implementation has it; default auto) and device
+ * (default: the inputs').  Checked against the op's schema when used.  Reusing a handle saves parsing. */
 PL_API pl_status pl_attributes_create(const char* text, pl_attributes* attributes);
 PL_API pl_status pl_attributes_set_ints(pl_attributes attributes, const char* key, const int64_t* values, size_t count);
 PL_API pl_status pl_attributes_set_float(pl_attributes attributes, const char* key, double value);

@@ -20,10 +20,11 @@ INDEX_HEAD = """# Ops
 Made by `tools/ops_page.py` from the schemas (`src/ops/`), as are the docstrings: do not edit.
 
 Each op is a function of `pylayout.ops`. It takes tensors, NumPy arrays, anything with DLPack or the buffer protocol,
-and numbers. Every op also takes `layout` ("auto", "per-op" or a layout to force), `device`, and `out`, a tensor of the
-result's shape and dtype to write into, which may be an input. In C the same names go to `pl_op_run` ([ABI](../abi.md)),
-and `out` is a result's handle that is given. Shapes are logical, (n, c, d, h, w), whatever the order in memory. dtypes:
-f32, f16, bf16, s8, u8, s32, s64, bool. Given a Value of a `pylayout.Graph`, an op is appended to that graph instead.
+and numbers. Every op also takes `layout` ("auto", "per-op" or a layout to force where an implementation has it),
+`device`, and `out`, a tensor of the result's shape and dtype to write into, which may be an input. In C the same names
+go to `pl_op_run` ([ABI](../abi.md)), and `out` is a result's handle that is given. Shapes are logical, (n, c, d, h, w),
+whatever the order in memory. dtypes: f32, f16, bf16, s8, u8, s32, s64, bool. Given a Value of a `pylayout.Graph`, an op
+is appended to that graph instead.
 Which provider runs an op in which dtype and layout: [Support](../support.md).
 
 An `activation` is the name of any function of one tensor but `logical_not`, `isnan` and `isinf`; or `gelu_erf` (the

@@ -38,6 +38,7 @@
 #define KEYS K_DIM(6)
 #define LANES (VALUES / VECTOR)
 #define SETS (ITEMS / LANES)
+#define TURN (ROWS < 4 ? ROWS : 4)  // rows whose sums are in local memory at a time
 #define PER_LN2 1.44269504089f
 #define QUAD_PRODUCT(a, b) fma((a).s3, (b).s3, fma((a).s2, (b).s2, fma((a).s1, (b).s1, (a).s0 * (b).s0)))
 #if VECTOR == 8
@@ -66,7 +67,7 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #endif
                    __global float* restrict parts, const ulong from, const float scale, const idx_t count) {
     __local piece_t queries[ROWS * (WIDTH / VECTOR)];
-    __local float weights[ROWS][ITEMS], scratch[ITEMS * VECTOR];
+    __local float weights[ROWS][ITEMS], scratch[TURN * ITEMS * VECTOR];
     const int item = (int)get_local_id(0);
     const idx_t part = (idx_t)get_group_id(0) % count, of_keys = (idx_t)get_group_id(0) / count;
     const idx_t first = part * ITEMS, key = first + item;
@@ -164,24 +165,27 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
             total[r] += weights[r][j];
         }
     }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    EACH_ROW(r)
+        if (lane == 0 && set < SETS) weights[r][set] = total[r];
+    _Pragma("unroll") for (int turn = 0; turn < ROWS; turn += TURN) {
+        _Pragma("unroll") for (int t = 0; t < TURN; ++t)
+            if (turn + t < ROWS) STORE_PIECE(sums[turn + t], item, scratch + t * (ITEMS * VECTOR));
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int at = item; at < min(TURN, ROWS - turn) * VALUES; at += ITEMS) {
+            const int t = at / VALUES, column = at % VALUES;
+            float sum = 0.0f;
+            for (int s = 0; s < SETS; ++s) sum += scratch[t * (ITEMS * VECTOR) + s * VALUES + column];
+            own[(turn + t) * (VALUES + 2) + 2 + column] = sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
     EACH_ROW(r) {
-        STORE_PIECE(sums[r], item, scratch);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int c = item; c < VALUES; c += ITEMS) {
-            float sum = 0.0f;
-            for (int s = 0; s < SETS; ++s) sum += scratch[s * VALUES + c];
-            own[r * (VALUES + 2) + 2 + c] = sum;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane == 0 && set < SETS) scratch[set] = total[r];
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (item == 0) {
-            float sum = 0.0f;
-            for (int s = 0; s < SETS; ++s) sum += scratch[s];
-            own[r * (VALUES + 2)] = largest[r];
-            own[r * (VALUES + 2) + 1] = sum;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item != r) continue;
+        float sum = 0.0f;
+        for (int s = 0; s < SETS; ++s) sum += weights[r][s];
+        own[r * (VALUES + 2)] = largest[r];
+        own[r * (VALUES + 2) + 1] = sum;
     }
 }
 
@@ -202,18 +206,19 @@ __kernel void attention_join(TENSOR_IN(K, k),
     __global const float* own = parts + from + ((ulong)of_keys * count * ROWS + r) * (VALUES + 2);
     const idx_t step = ROWS * (VALUES + 2);
     float largest = -INFINITY;
-    for (idx_t p = 0; p < count; ++p) largest = fmax(largest, own[p * step]);
+    _Pragma("unroll 8") for (idx_t p = 0; p < count; ++p) largest = fmax(largest, own[p * step]);
 #ifdef SINKS_DTYPE
     const float sink = LOAD(SINKS, sinks, ROW_AT(SINKS, i)) * PER_LN2;
     largest = fmax(largest, sink);
 #endif
     const float base = largest == -INFINITY ? 0.0f : largest;
     float sum = 0.0f, total = 0.0f;
-    for (idx_t p = 0; p < count; ++p) {
-        if (own[p * step + 1] == 0.0f) continue;
+    // Without a branch, so that the loads of several parts are on their way at a time.
+    _Pragma("unroll 8") for (idx_t p = 0; p < count; ++p) {
+        const float of_part = own[p * step + 1], sum_of_part = own[p * step + 2 + column];
         const float factor = exp2(own[p * step] - base);
-        total += own[p * step + 1] * factor;
-        sum += own[p * step + 2 + column] * factor;
+        total += of_part == 0.0f ? 0.0f : of_part * factor;
+        sum += of_part == 0.0f ? 0.0f : sum_of_part * factor;  // what nobody sees has no sums
     }
 #ifdef SINKS_DTYPE
     total += exp2(sink - base);

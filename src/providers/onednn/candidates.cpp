@@ -141,8 +141,8 @@ double silu_bytes_of(const Op& op) {
   return silu ? double(op.out().size_bytes()) : 0;
 }
 
-// Without AVX-512 a convolution as a product of matrices applies post-ops element by element: 2 to 5 ns for relu, 10 to 40 for
-// other functions, which is said as so many readings of the result.
+// Without AVX-512 a convolution as a product of matrices applies post-ops element by element: 2 to 5 ns for relu, 10 to
+// 40 for other functions, which is said as so many readings of the result.
 double loop_bytes_of(const Op& op, std::string_view name) {
   constexpr double kOfRelu = 8, kOfOthers = 40;
   const PostOps& steps = post_ops_of(op);

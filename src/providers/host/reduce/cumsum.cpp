@@ -1,7 +1,7 @@
 // Kind cumsum: running sums and products, in double or of 64 bits.
 //
-// When neighbours in memory belong to different rows, up to kChunk rows run side by side; otherwise kTogether of them take turns,
-// kChunk elements of each at a time, since a row's next sum waits for the one before.
+// When neighbours in memory belong to different rows, up to kChunk rows run side by side; otherwise kTogether of them
+// take turns, kChunk elements of each at a time, since a row's next sum waits for the one before.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -113,6 +113,11 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, cons
   return (way.parts ? rows.parts > 1 : rows.parts == 1) && local <= limits.local_memory;
 }
 
+// A row of few work-items, or few rows, leave the device idle.
+double part_in_use(const OpenclDevice& device, int64_t groups) {
+  return std::clamp(double(groups) / (2.0 * device.capabilities().compute_units), 0.05, 1.0);
+}
+
 }  // namespace
 
 void RowGroups::define(KernelSource& source) const {
@@ -211,9 +216,11 @@ bool offers_row_groups(const OpenclDevice& device, const CandidateList& out) {
 
 double efficiency_of_groups(const OpenclDevice& device, const RowGroups& rows, bool read_again) {
   if (!device.capabilities().gpu) return 0.02;
-  // A row of few work-items, or few rows, leave the device idle.
-  const double groups = double(rows.groups()) / (2.0 * device.capabilities().compute_units);
-  return (rows.parts > 1 && read_again ? 0.5 : 0.7) * std::min(1.0, std::max(groups, 0.05));
+  return (rows.parts > 1 && read_again ? 0.5 : 0.7) * part_in_use(device, rows.groups());
+}
+
+double efficiency_by_rows(const OpenclDevice& device, int64_t elements, int64_t size, double most) {
+  return device.capabilities().gpu ? most * part_in_use(device, elements / std::max<int64_t>(1, size)) : most;
 }
 
 }  // namespace pl::opencl

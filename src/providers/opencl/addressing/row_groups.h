@@ -58,5 +58,8 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
 bool offers_row_groups(const OpenclDevice& device, const CandidateList& out);
 // An estimate: rows in parts are read twice where what is done needs all of a row first.
 double efficiency_of_groups(const OpenclDevice& device, const RowGroups& rows, bool read_again);
+// That of a kernel for any layout which reads rows of `size` of the elements, on GPUs by a work-group each, and reaches
+// `most` where there are many.
+double efficiency_by_rows(const OpenclDevice& device, int64_t elements, int64_t size, double most);
 
 }  // namespace pl::opencl

@@ -229,10 +229,11 @@ void list_normalise_groups(const Op& op, OpenclDevice& device, CandidateList& ou
 void list_normalise(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_normalise_vectors(op, device, out);
   list_normalise_groups(op, device, out);
+  const int64_t row_size = op.in(0).elements() == 0 ? 1 : rows_of(op).size;
   add_per_layout(op, "normalise_rows", out, [&](Candidate& candidate) {
     for (int i : {1, 2})  // read as one run, the last dimension fastest
       if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
-    candidate.efficiency = 0.1;
+    candidate.efficiency = efficiency_by_rows(device, op.in(0).elements(), row_size, 0.1);
     candidate.prepare = [&device, op, candidate] { return prepare_normalise(device, op, candidate); };
     return true;
   });

@@ -85,8 +85,9 @@ void list_softmax(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() == 0) return out.refuse("opencl", op.schema->name + ": a scalar has no dimension to work along");
   list_softmax_vectors(op, device, out);
   list_softmax_groups(op, device, out);
+  const int64_t row_size = op.in(0).shape[int(op.attributes[attr::dim])];
   add_per_layout(op, "softmax_rows", out, [&](Candidate& candidate) {
-    candidate.efficiency = 0.1;
+    candidate.efficiency = efficiency_by_rows(device, op.in(0).elements(), row_size, 0.1);
     candidate.prepare = [&device, op, candidate] { return prepare_softmax(device, op, candidate); };
     return true;
   });

@@ -117,7 +117,7 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
 void list_arg_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_vectors(op, device, out);
   add_per_layout(op, "arg_reduce_rows", out, [&](Candidate& candidate) {
-    candidate.efficiency = 0.1;
+    candidate.efficiency = efficiency_by_rows(device, op.out().elements(), 1, 0.1);  // a row gives one
     candidate.prepare = [&device, op, candidate] { return prepare_arg_reduce(device, op, candidate); };
     return true;
   });

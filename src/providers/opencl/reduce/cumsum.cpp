@@ -96,7 +96,8 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_groups(op, device, out);
-  if (offers_row_groups(device, out) && op.out().shape[int(op.attributes[attr::dim])] > RowParts::kKept)
+  const int64_t row_size = op.out().shape[int(op.attributes[attr::dim])];
+  if (offers_row_groups(device, out) && row_size > RowParts::kKept)
     add_per_layout(op, "cumsum_parts", out, [&](Candidate& candidate) {
       candidate.efficiency = 0.2;
       candidate.workspace_bytes =
@@ -105,7 +106,7 @@ void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
       return true;
     });
   add_per_layout(op, "cumsum_rows", out, [&](Candidate& candidate) {
-    candidate.efficiency = 0.05;
+    candidate.efficiency = efficiency_by_rows(device, op.out().elements(), row_size, 0.05);
     candidate.prepare = [&device, op, candidate] { return prepare_cumsum(device, op, candidate); };
     return true;
   });
