@@ -29,10 +29,9 @@ def first_choices():
             print(op, rows, pl.query(op, x, **attributes).candidates[0]["implementation"])
 
 
+@pytest.mark.usefixtures("opencl_device")
 def test_rows_are_taken_by_the_kernels_for_them_however_few_they_are(tmp_path):
     """The kernels for any layout leave as much of a device idle, where there are few rows, as those by work-groups."""
-    if not any(device.name.startswith("opencl") for device in pl.devices()):
-        pytest.skip("no OpenCL device")
     environment = os.environ | {"PYLAYOUT_OPENCL_AS": "gpu", "PYLAYOUT_CACHE_DIR": str(tmp_path)}
     ran = subprocess.run([sys.executable, __file__], env=environment, check=True, capture_output=True, text=True)
     chosen = [line.split() for line in ran.stdout.splitlines()]

@@ -118,10 +118,14 @@ class Call:
         return False
 
     def common_dtype(self) -> str:
-        """The dtype that PyTorch computes in for the first two arguments: of comparisons, whose result is bool."""
+        """The dtype that holds the first two arguments, which PyTorch compares in.
+
+        Of bytes with and without a sign PyTorch's has 16 bits; s32 holds those, too.
+        """
         given: Any = self.node.args[:2]
         x, y = (value.meta["val"] if isinstance(value, Node) else value for value in given)
-        return dtype_name(torch.result_type(x, y))
+        common = torch.result_type(x, y)
+        return "s32" if common == torch.int16 else dtype_name(common)
 
     # ---- appending ----
 

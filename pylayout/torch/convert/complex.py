@@ -16,6 +16,7 @@ from torch.fx import Node
 from ..call import Call, Operand, require
 from ..registry import complex_converter, converters
 from .binary import raised
+from .shape import parts_scatter
 
 MOST_FACTORS = 1 << 12  # of a product, which are multiplied in as many ops as this has bits
 MOST_POWER = 16  # that products make
@@ -181,9 +182,7 @@ for _name, _place in (
     _register_along(_name, _place)
 
 
-@complex_converter("pylayout.slice_scatter.default")
-def parts_scatter(call: Call, x: Operand, source: Operand, *places: Sequence[int]) -> Operand:
-    return converters()["pylayout.slice_scatter.default"].function(call, x, source, *places)  # type: ignore[no-any-return]
+complex_converter("pylayout.slice_scatter.default")(parts_scatter)  # whose axes are counted from the first
 
 
 @complex_converter("index.Tensor")

@@ -77,7 +77,7 @@ def bucketize(call: Call, values: Any, boundaries: Operand, *, out_int32: bool =
 
 def _places(call: Call, sequence: Operand, values: Any, right: bool) -> Operand:
     if isinstance(values, Operand):  # in the dtype that holds both
-        dtype = "s32" if {sequence.dtype, values.dtype} == {"u8", "s8"} else call.common_dtype()
+        dtype = call.common_dtype()
     else:
         dtype = "f32" if isinstance(values, float) and sequence.dtype not in FLOATS else sequence.dtype.name
     places = call.op("searchsorted", call.cast(sequence, dtype), call.tensor(values, dtype), right=right)
