@@ -38,6 +38,7 @@
 #define KEYS K_DIM(6)
 #define LANES (VALUES / VECTOR)
 #define SETS (ITEMS / LANES)
+#define NEAR 16  // of the scores' largest, each of which one work-item finds first
 #define TURN (ROWS < 4 ? ROWS : 4)  // rows whose sums are in local memory at a time
 #define PER_LN2 1.44269504089f
 #define QUAD_PRODUCT(a, b) fma((a).s3, (b).s3, fma((a).s2, (b).s2, fma((a).s1, (b).s1, (a).s0 * (b).s0)))
@@ -67,7 +68,8 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #endif
                    __global float* restrict parts, const ulong from, const float scale, const idx_t count) {
     __local piece_t queries[ROWS * (WIDTH / VECTOR)];
-    __local float weights[ROWS][ITEMS], scratch[TURN * ITEMS * VECTOR];
+    __local float weights[ROWS][ITEMS], near[ROWS][NEAR], scratch[TURN * ITEMS * VECTOR];
+    __local int seen;
     const int item = (int)get_local_id(0);
     const idx_t part = (idx_t)get_group_id(0) % count, of_keys = (idx_t)get_group_id(0) / count;
     const idx_t first = part * ITEMS, key = first + item;
@@ -96,13 +98,11 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         queries[at] = LOAD_PIECE(Q, q, ROW_AT(Q, i));
     }
 #if CAUSAL || defined(MASK_DTYPE)  // else each part has keys that are seen
-    scratch[item] = sees ? 1.0f : 0.0f;
+    if (item == 0) seen = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int half_of = ITEMS / 2; half_of > 0; half_of /= 2) {
-        if (item < half_of) scratch[item] += scratch[item + half_of];
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    if (scratch[0] == 0.0f) {
+    if (sees) seen = 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (!seen) {
         if (item < ROWS) {
             own[item * (VALUES + 2)] = -INFINITY;
             own[item * (VALUES + 2) + 1] = 0.0f;
@@ -119,7 +119,7 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         i[6] = key;
         i[7] = 0;
         const idx_t at = ROW_AT(K, i);
-        for (int e = 0; e < WIDTH / VECTOR; ++e) {
+        _Pragma("unroll 8") for (int e = 0; e < WIDTH / VECTOR; ++e) {
             const piece_t piece = LOAD_PIECE(K, k, at + e * VECTOR);
             EACH_ROW(r) products[r] += PRODUCT(queries[r * (WIDTH / VECTOR) + e], piece);
         }
@@ -134,16 +134,23 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     EACH_ROW(r) weights[r][item] = score[r];
     barrier(CLK_LOCAL_MEM_FENCE);
     // The largest of each row: of NaN none, the sums then show it.
-    float largest[ROWS];
-    for (int half_of = ITEMS / 2; half_of > 0; half_of /= 2) {
-        if (item < half_of) EACH_ROW(r) weights[r][item] = fmax(weights[r][item], weights[r][item + half_of]);
-        barrier(CLK_LOCAL_MEM_FENCE);
+    for (int at = item; at < ROWS * NEAR; at += ITEMS) {
+        const int r = at / NEAR, share = at % NEAR;
+        float most = weights[r][share];
+        _Pragma("unroll") for (int t = share + NEAR; t < ITEMS; t += NEAR) most = fmax(most, weights[r][t]);
+        near[r][share] = most;
     }
-    EACH_ROW(r) largest[r] = weights[r][0];
     barrier(CLK_LOCAL_MEM_FENCE);
-    EACH_ROW(r) weights[r][item] = score[r] == -INFINITY ? 0.0f : exp2(score[r] - largest[r]);
+    float largest[ROWS];
+    EACH_ROW(r) {
+        largest[r] = near[r][0];
+        _Pragma("unroll") for (int t = 1; t < NEAR; ++t) largest[r] = fmax(largest[r], near[r][t]);
+        weights[r][item] = score[r] == -INFINITY ? 0.0f : exp2(score[r] - largest[r]);
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
 
+    // Loads without a branch, so that those of several keys are on their way at a time; values that nobody sees may be
+    // anything, and are not added.
     const int lane = item % LANES, set = item / LANES;
     piece_t sums[ROWS];
     float total[ROWS];
@@ -153,16 +160,15 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     }
     i[5] = head;
     const int have = (int)min((idx_t)ITEMS, KEYS - first);
-    for (int j = set; set < SETS && j < have; j += SETS) {
-        int any = 0;
-        EACH_ROW(r) any |= weights[r][j] != 0.0f;
-        if (!any) continue;  // nobody sees it: it may hold anything
-        i[6] = first + j;
+    _Pragma("unroll 8") for (int turn = 0; turn < ITEMS; turn += SETS) {
+        const int j = turn + set, within = j < have, near_j = within ? j : have - 1;
+        i[6] = first + near_j;
         i[7] = lane * VECTOR;
         const piece_t piece = LOAD_PIECE(V, v, ROW_AT(V, i));
         EACH_ROW(r) {
-            if (weights[r][j] != 0.0f) sums[r] += weights[r][j] * piece;
-            total[r] += weights[r][j];
+            const float weight = within ? weights[r][near_j] : 0.0f;
+            if (weight != 0.0f) sums[r] += weight * piece;
+            total[r] += weight;
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -175,17 +181,17 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         for (int at = item; at < min(TURN, ROWS - turn) * VALUES; at += ITEMS) {
             const int t = at / VALUES, column = at % VALUES;
             float sum = 0.0f;
-            for (int s = 0; s < SETS; ++s) sum += scratch[t * (ITEMS * VECTOR) + s * VALUES + column];
+            _Pragma("unroll") for (int s = 0; s < SETS; ++s) sum += scratch[t * (ITEMS * VECTOR) + s * VALUES + column];
             own[(turn + t) * (VALUES + 2) + 2 + column] = sum;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    EACH_ROW(r) {
-        if (item != r) continue;
-        float sum = 0.0f;
-        for (int s = 0; s < SETS; ++s) sum += weights[r][s];
-        own[r * (VALUES + 2)] = largest[r];
-        own[r * (VALUES + 2) + 1] = sum;
+    if (item < ROWS) {
+        float most = near[item][0], sum = 0.0f;
+        _Pragma("unroll") for (int t = 1; t < NEAR; ++t) most = fmax(most, near[item][t]);
+        _Pragma("unroll") for (int s = 0; s < SETS; ++s) sum += weights[item][s];
+        own[item * (VALUES + 2)] = most;
+        own[item * (VALUES + 2) + 1] = sum;
     }
 }
 
@@ -205,24 +211,32 @@ __kernel void attention_join(TENSOR_IN(K, k),
     AT_ROW(i, head, r)
     __global const float* own = parts + from + ((ulong)of_keys * count * ROWS + r) * (VALUES + 2);
     const idx_t step = ROWS * (VALUES + 2);
-    float largest = -INFINITY;
-    _Pragma("unroll 8") for (idx_t p = 0; p < count; ++p) largest = fmax(largest, own[p * step]);
+    // Loads of NEAR parts, without a branch, so that all are on their way at a time.  What nobody sees has no sums.
+    float base = -INFINITY, sum = 0.0f, total = 0.0f;
 #ifdef SINKS_DTYPE
-    const float sink = LOAD(SINKS, sinks, ROW_AT(SINKS, i)) * PER_LN2;
-    largest = fmax(largest, sink);
+    base = LOAD(SINKS, sinks, ROW_AT(SINKS, i)) * PER_LN2;
+    total = base == -INFINITY ? 0.0f : 1.0f;
 #endif
-    const float base = largest == -INFINITY ? 0.0f : largest;
-    float sum = 0.0f, total = 0.0f;
-    // Without a branch, so that the loads of several parts are on their way at a time.
-    _Pragma("unroll 8") for (idx_t p = 0; p < count; ++p) {
-        const float of_part = own[p * step + 1], sum_of_part = own[p * step + 2 + column];
-        const float factor = exp2(own[p * step] - base);
-        total += of_part == 0.0f ? 0.0f : of_part * factor;
-        sum += of_part == 0.0f ? 0.0f : sum_of_part * factor;  // what nobody sees has no sums
+    for (idx_t p = 0; p < count; p += NEAR) {
+        float largest[NEAR], totals[NEAR], sums[NEAR], most = base;
+        _Pragma("unroll") for (int t = 0; t < NEAR; ++t) {
+            const idx_t at = min(p + t, count - 1) * step;
+            largest[t] = own[at];
+            totals[t] = p + t < count ? own[at + 1] : 0.0f;
+            sums[t] = own[at + 2 + column];
+        }
+        _Pragma("unroll") for (int t = 0; t < NEAR; ++t) most = fmax(most, largest[t]);
+        const float factor = base == most ? 1.0f : exp2(base - most);
+        base = most;
+        sum *= factor;
+        total *= factor;
+        _Pragma("unroll") for (int t = 0; t < NEAR; ++t) {
+            const float factor_of_part = exp2(largest[t] - base);
+            if (totals[t] == 0.0f) continue;
+            total += totals[t] * factor_of_part;
+            sum += sums[t] * factor_of_part;
+        }
     }
-#ifdef SINKS_DTYPE
-    total += exp2(sink - base);
-#endif
     i[7] = column;
     STORE(DST, dst, ROW_AT(DST, i), total == 0.0f ? 0.0f : sum / total);
 }

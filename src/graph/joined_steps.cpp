@@ -25,7 +25,7 @@ struct Joined {
 
 // The kernel of a step that may run as one with others.
 const Together* Lowering::joinable(const Step& step) const {
-  if (!step.kernel) return nullptr;
+  if (!step.kernel || step.absorbs) return nullptr;
   if (step.workspace.storage >= 0 || step.outputs.empty()) return nullptr;
   size_t bytes = 0;
   bool kept = true;
@@ -185,6 +185,14 @@ uintptr_t Lowering::expected_memory(const Place& place, bool in_place) const {
   return uintptr_t(place.storage);
 }
 
+void Lowering::run_elsewhere(Step& step) {
+  step.expected_ms = std::max(0.0, step.expected_ms - context_.catalog().rates(*step.device).overhead_ms);
+  step.runs_elsewhere = true;
+  step.kernel = nullptr;
+  step.inputs.clear();
+  step.outputs.clear();
+}
+
 void Lowering::join(const std::vector<int>& list, bool in_place) {
   if (list.size() < 2) return;
   const int host = list.back();
@@ -215,12 +223,7 @@ void Lowering::join(const std::vector<int>& list, bool in_place) {
   }
   for (int n : list) {
     Step& step = program_.steps_[size_t(n)];
-    if (n == host) continue;
-    step.expected_ms = std::max(0.0, step.expected_ms - context_.catalog().rates(*step.device).overhead_ms);
-    step.runs_elsewhere = true;
-    step.kernel = nullptr;
-    step.inputs.clear();
-    step.outputs.clear();
+    if (n != host) run_elsewhere(step);
   }
   Step& step = program_.steps_[size_t(host)];
   step.kernel = std::move(together);

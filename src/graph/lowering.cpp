@@ -63,6 +63,7 @@ void Lowering::lower(bool in_place) {
   if (constants_) {
     prepare_first();
     postpone_readers_of_sums();
+    absorb_steps();
     join_steps(in_place);
   }
   if (!in_place) return;
@@ -483,7 +484,8 @@ void Lowering::find_overwritable() {
 
 // Whether the step may write one storage in the memory of another one, which no later step reads.
 bool Lowering::may_lie_over(const Step& step, int made, int old) const {
-  if (step.kind != Step::Kind::op || program_.storages_[size_t(old)].bytes != program_.storages_[size_t(made)].bytes)
+  if (step.kind != Step::Kind::op || step.absorbs ||
+      program_.storages_[size_t(old)].bytes != program_.storages_[size_t(made)].bytes)
     return false;
   const auto place_in = [](const std::vector<Place>& places, int storage) {
     int found = -1, count = 0;

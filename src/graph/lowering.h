@@ -66,6 +66,15 @@ class Lowering {
     int step;
     bool writes;
   };
+  // Has steps do the work of those before or behind them where they can: graph/absorbed_steps.cpp.
+  void absorb_steps();
+  bool absorb_before(int n, const std::vector<std::vector<Use>>& uses);
+  bool absorb_behind(int n, const std::vector<std::vector<Use>>& uses);
+  // The step that makes, or reads, all of what is between two steps, and nobody else uses; -1: there is none.
+  int other_user(const Place& place, int n, const std::vector<std::vector<Use>>& uses) const;
+  // Whether step `later` finds there what step `earlier` reads, and does not write there itself.
+  bool reads_alike(int earlier, int later, const std::vector<std::vector<Use>>& uses) const;
+  void run_elsewhere(Step& step);              // from here on as a part of another one
   std::vector<std::vector<Use>> uses() const;  // by storage, in the order of steps
   // Calls visit(step) for those behind step n that read what it writes or write what it uses.
   template <class Visit>

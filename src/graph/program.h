@@ -135,6 +135,7 @@ class Program {
     // others; these have neither.
     bool runs_elsewhere = false;
     std::vector<int> runs_too;
+    bool absorbs = false;  // its kernel does the work of those before or behind it (graph/absorbed_steps.cpp)
   };
 
   // `in_place`: results may lie where an input lay that is read for the last time.  `threads`: of ops on `cpu`. `home`:
@@ -145,7 +146,7 @@ class Program {
           std::shared_ptr<SharedArenas> arenas = nullptr);
   ~Program();
   // What such a program would need between inputs and outputs: nothing is packed, prepared or allocated.  Steps that
-  // would run as one (graph/joined_steps.cpp) are taken for apart, which may keep small tensors for a shorter time.
+  // would run as one (graph/joined_steps.cpp, graph/absorbed_steps.cpp) are taken for apart, which may keep small tensors for a shorter time.
   static ProgramMemory memory_for(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
                                   const Assignment& assignment, Device& home, int threads, Conversions& conversions,
                                   bool in_place);

@@ -48,4 +48,17 @@ class EndsLater {
   virtual std::vector<std::unique_ptr<Kernel>> ends() const = 0;
 };
 
+// What a Kernel may be besides: one that can do a neighbour's work where it reads or makes what lies between them, so
+// that neither that memory nor a second start is needed.  Nobody else may read what lies there.
+class Absorbs {
+ public:
+  virtual ~Absorbs() = default;
+  // Does the work of `before`, whose only output is this one's input `input`, too: the first input of `before` takes its
+  // place, the others follow this one's own.  Null: it cannot, or would take longer.
+  virtual std::unique_ptr<Kernel> with_before(const Kernel& before, int input) const = 0;
+  // Does the work of `behind`, all of whose inputs are this one's only output as a whole or parts of it, too, and has
+  // its output in place of that.  Null: as above.
+  virtual std::unique_ptr<Kernel> with_behind(const Kernel& behind) const = 0;
+};
+
 }  // namespace pl

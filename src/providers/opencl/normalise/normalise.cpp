@@ -6,9 +6,20 @@
 #include "providers/opencl/addressing/row_groups.h"
 #include "providers/opencl/addressing/row_vectors.h"
 #include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/normalise/norm_kernel.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
+
+NormKernel::NormKernel(OpenclDevice& device, const Op& op, const Candidate& candidate) : KernelList(device) {
+  if (op.schema->kind != "layer_norm" || op.attributes[attr::centred] || op.attributes[attr::limited] || op.has(2) ||
+      op.attributes[attr::normalized_shape].size() != 1)
+    return;
+  const TensorDesc& x = candidate.inputs[0];
+  if (!same_memory(x, TensorDesc::dense(x.dtype, x.shape)) || !same_memory(x, candidate.outputs[0])) return;
+  norm_ = {x.shape[x.rank() - 1], op.attributes[attr::eps], x.dtype, op.has(1), op.has(1) ? op.in(1).dtype : x.dtype};
+}
+
 namespace {
 
 struct Rows {
@@ -44,7 +55,7 @@ std::unique_ptr<Kernel> prepare_normalise(OpenclDevice& device, const Op& op, co
   const Rows rows = rows_of(op);
   const int group = row_group(device, rows.size);
   const Addressing dst = as_rows(candidate.outputs[0], rows.last);
-  auto kernel = std::make_unique<KernelList>(device);
+  auto kernel = std::make_unique<NormKernel>(device, op, candidate);
   add_zero_padding(*kernel, dst);
   KernelSource source("normalise/normalise_rows.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], rows.last)).tensor("DST", dst);
@@ -164,8 +175,9 @@ std::optional<WeightPlaces> weight_places(const RowPieces& rows) {
   return blocks ? WeightPlaces{2, rows.steps * rows.run, 1} : WeightPlaces{};
 }
 
-std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const RowGroups& rows,
-                                       const WeightPlaces& places, int64_t groups, int64_t of_group) {
+std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const Candidate& candidate,
+                                       const RowGroups& rows, const WeightPlaces& places, int64_t groups,
+                                       int64_t of_group) {
   KernelSource source("normalise/normalise_groups.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
   define_scale(op, source);
@@ -174,7 +186,7 @@ std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const
   if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));
   rows.define(source);
   const auto eps = cl_float(op.attributes[attr::eps]);
-  auto kernel = std::make_unique<KernelList>(device);
+  auto kernel = std::make_unique<NormKernel>(device, op, candidate);
   if (rows.parts > 1) {
     rows.over_groups(kernel->add(source, "normalise_parts").input(0).workspace().scalar(cl_int(rows.rows)));
     rows.over_rows(kernel->add(source, "normalise_join").workspace().scalar(cl_int(rows.rows)).scalar(eps));
@@ -220,8 +232,9 @@ void list_normalise_groups(const Op& op, OpenclDevice& device, CandidateList& ou
         if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
       candidate.efficiency = efficiency_of_groups(device, *rows, true);
       candidate.workspace_bytes = way.parts ? rows->stats_bytes(2) : 0;
-      candidate.prepare = [&device, op, rows = *rows, places = places.value_or(WeightPlaces()), groups = all.groups,
-                           of_group] { return prepare_groups(device, op, rows, places, groups, of_group); };
+      candidate.prepare = [&device, op, candidate, rows = *rows, places = places.value_or(WeightPlaces()),
+                           groups = all.groups,
+                           of_group] { return prepare_groups(device, op, candidate, rows, places, groups, of_group); };
       return true;
     });
 }

@@ -145,14 +145,31 @@ bool suits_vectors(const pointwise::Code& code) {
   return true;
 }
 
-void define_slope(KernelSource& source, const std::string& name, const PostOp& function) {
-  const CodeText text = code_text(slope_of(function).elements, Arithmetic::f32, "t", [&](const Node& node) {
-    if (node.function == Function::scalar) return float_literal(node.index == 0 ? function.alpha() : function.beta());
-    return concat("x", node.index);
-  });
+namespace {
+
+void define_text(KernelSource& source, const std::string& name, const CodeText& text) {
   std::string statements = text.statements;
   std::replace(statements.begin(), statements.end(), '\n', ' ');
   source.define(name + "_TEXT", statements).define(name + "_VALUE", text.results[0]);
+}
+
+}  // namespace
+
+void define_function(KernelSource& source, const std::string& name, const pointwise::Code& code,
+                     const std::vector<double>& scalars) {
+  define_text(source, name, code_text(code, Arithmetic::f32, "t", [&](const Node& node) {
+                return node.function == Function::scalar  ? float_literal(scalars[size_t(node.index)])
+                       : node.function != Function::input ? std::string("1.0f")
+                                                          : concat("v", node.index);
+              }));
+}
+
+void define_slope(KernelSource& source, const std::string& name, const PostOp& function) {
+  define_text(source, name, code_text(slope_of(function).elements, Arithmetic::f32, "t", [&](const Node& node) {
+                if (node.function == Function::scalar)
+                  return float_literal(node.index == 0 ? function.alpha() : function.beta());
+                return concat("x", node.index);
+              }));
 }
 
 std::string identity_text(Reduction reduction, Arithmetic arithmetic) {

@@ -27,6 +27,10 @@ CodeText code_text(const pointwise::Code& code, pointwise::Arithmetic arithmetic
 // Whether the texts of all nodes mean the same of vectors of floats: comparisons and what branches do not.
 bool suits_vectors(const pointwise::Code& code);
 
+// Defines for a kernel what a program of floats, of one result, does to v0, v1, ...: NAME_VALUE, behind the statements
+// NAME_TEXT.
+void define_function(KernelSource& source, const std::string& name, const pointwise::Code& code,
+                     const std::vector<double>& scalars);
 // Defines for a kernel the slope of a function at x0 times x1, floats: NAME_VALUE, behind the statements NAME_TEXT.
 void define_slope(KernelSource& source, const std::string& name, const PostOp& function);
 

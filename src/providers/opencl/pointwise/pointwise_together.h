@@ -20,6 +20,7 @@ class JoinableWork {
                   const Sharing& shared) const;
   // What of it a launch can use: outputs of the same type as the inputs where they lie.
   Sharing usable(Sharing shared) const;
+  const ComputationPlan& plan() const { return plan_; }
   size_t inputs() const { return plan_.computation.inputs.size(); }
   size_t outputs() const { return plan_.computation.outputs.size(); }
 
@@ -47,6 +48,7 @@ class JoinableKernel final : public KernelList, public Together {
       : KernelList(device), device_(device), work_(std::make_shared<JoinableWork>(device, plan)) {}
   const std::string& alike() const override { return work_->alike(); }
   size_t most() const override { return work_->most(); }
+  const ComputationPlan& plan() const { return work_->plan(); }
   std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels, const Sharing& shared) const override;
   // Adds the launch that does its work by the text of those that run together.
   void add_own() { work_->add_launch(*this, {work_}, {}); }
