@@ -236,30 +236,166 @@ Dims viewed_as(const Dims& view, const Dims& shape) {
   return seen;
 }
 
-void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) {
-  if (!is_bare(rewriter, index)) return;
-  const Node& node = rewriter.node(index);
-  const Op product = rewriter.op(index);
-  // weights @ v, or the same turned: v^T @ weights^T, as images give it, (n, channels, pixels).
-  ValueId weights = rewriter.input(node, 0), v = rewriter.input(node, 1);
-  bool v_transposed = product.attributes[attr::transpose_b], y_transposed = false;
+// The product behind the softmax: weights @ v, or the same turned, v^T @ weights^T, as images give it, (n, channels,
+// pixels).
+struct WeightedValues {
+  ValueId weights = kNoValue, v = kNoValue;
+  bool v_transposed = false, y_transposed = false;
+  AttentionWeights made;  // the weights
   DroppedWeights dropped;
-  AttentionWeights found_weights = attention_weights(rewriter, weights, dropped);
-  if (found_weights.softmax < 0) {
-    std::swap(weights, v);
-    bool turned = v_transposed;
-    if (const int turn = sole_maker(rewriter, weights, is_permute);
-        turn >= 0 && swaps_last(rewriter.op(size_t(turn)))) {
-      weights = rewriter.input(rewriter.node(size_t(turn)), 0);
-      turned = !turned;
-    }
-    if (!turned) return;
-    v_transposed = !product.attributes[attr::transpose_a];
-    y_transposed = true;
-    found_weights = attention_weights(rewriter, weights, dropped);
+};
+
+std::optional<WeightedValues> weighted_values(Rewriter& rewriter, size_t index) {
+  if (!is_bare(rewriter, index)) return std::nullopt;
+  const Op product = rewriter.op(index);
+  const ValueId left = rewriter.input(rewriter.node(index), 0), right = rewriter.input(rewriter.node(index), 1);
+  WeightedValues found;
+  found.made = attention_weights(rewriter, left, found.dropped);
+  if (found.made.softmax >= 0) {
+    if (product.attributes[attr::transpose_a]) return std::nullopt;
+    found.weights = left;
+    found.v = right;
+    found.v_transposed = product.attributes[attr::transpose_b];
+    return found;
   }
-  const auto [softmax, given_scores, tested, sinks] = found_weights;
-  if (softmax < 0 || (!y_transposed && product.attributes[attr::transpose_a])) return;
+  found.weights = right;
+  found.v = left;
+  bool turned = product.attributes[attr::transpose_b];
+  if (const int turn = sole_maker(rewriter, right, is_permute); turn >= 0 && swaps_last(rewriter.op(size_t(turn)))) {
+    found.weights = rewriter.input(rewriter.node(size_t(turn)), 0);
+    turned = !turned;
+  }
+  if (!turned) return std::nullopt;
+  found.v_transposed = !product.attributes[attr::transpose_a];
+  found.y_transposed = true;
+  found.made = attention_weights(rewriter, found.weights, found.dropped);
+  if (found.made.softmax < 0) return std::nullopt;
+  return found;
+}
+
+// How an attention's inputs are seen.
+struct Seen {
+  Dims used;              // the sizes of the weights
+  bool same_view = true;  // false: scores are made in another view of the dimensions before the last two
+  bool grouped = false;   // heads of keys are fewer than those of queries
+  std::optional<std::pair<SharedHeads, SharedHeads>> shared;
+};
+
+// The weights and the values lie in one view, in which q, k and v are as many, but for heads that are shared.  `made`:
+// the sizes in which scores are made.
+std::optional<Seen> seen_together(Rewriter& rewriter, const Scores& scores, ValueId weights, ValueId v,
+                                  const Dims& made) {
+  Seen seen;
+  seen.used = rewriter.shape(weights);
+  seen.same_view = made == seen.used;
+  Dims q = rewriter.shape(scores.q), k = rewriter.shape(scores.k), values = rewriter.shape(v);
+  if (!seen.same_view) {
+    if (!same_rows(made, seen.used) || viewed_as(made, q) != q || viewed_as(made, k) != k) return std::nullopt;
+    q = viewed_as(seen.used, q);
+    k = viewed_as(seen.used, k);
+  }
+  const int rank = q.size();
+  if (rank < 2 || k.size() != rank || values.size() != rank || seen.used.product() == 0) return std::nullopt;
+  if (seen.same_view) seen.shared = both_shared(rewriter, scores.k, v, rank);
+  if (seen.shared) {
+    k = seen.shared->first.shape;
+    values = seen.shared->second.shape;
+  }
+  for (int i = 0; i < rank - 2; ++i)
+    if (k[i] != values[i] || (i == rank - 3 ? q[i] % k[i] != 0 : q[i] != k[i])) return std::nullopt;
+  seen.grouped = rank > 2 && q[rank - 3] != k[rank - 3];
+  return seen;
+}
+
+// Multiplies and limits the masks as their terms say, so that these need not.
+void apply_to_masks(Rewriter& rewriter, Context& context, size_t index, std::vector<MaskTerm>& terms) {
+  for (MaskTerm& term : terms) {
+    const auto apply = [&](const char* op, double number) {
+      const TensorRef scalar = tensor_of(context, rewriter.desc(term.mask).dtype, {}, {number});
+      term.mask = rewriter.insert(index, op, Attributes(), {term.mask, rewriter.add_constant(op, scalar)}, "");
+    };
+    if (const double factor = std::exchange(term.factor, 1); factor != 1) apply("mul", factor);
+    if (const double least = std::exchange(term.least, -kInfinity); least > -kInfinity) apply("maximum", least);
+  }
+}
+
+// The view of most dimensions in which something is added to the scores, their own if that will do, and the sizes of the
+// masks in it.  Nothing where not all can be seen so.
+struct FineView {
+  Dims scores;
+  std::vector<Dims> masks;
+};
+std::optional<FineView> fine_view(Rewriter& rewriter, const std::vector<MaskTerm>& terms, const Dims& used) {
+  FineView fine{used, {}};
+  for (const MaskTerm& term : terms)
+    if (term.scores.size() > fine.scores.size()) fine.scores = term.scores;
+  for (const MaskTerm& term : terms) {
+    const auto shape = mask_for(rewriter.shape(term.mask), term.scores, fine.scores);
+    if (!shape) return std::nullopt;
+    fine.masks.push_back(*shape);
+  }
+  const auto whole = mask_for(used, used, fine.scores);  // whether q, k and v can be seen so, too
+  if (!whole || *whole != fine.scores) return std::nullopt;
+  return fine;
+}
+
+// One mask of all terms; kNoValue where there is none.
+ValueId whole_mask(Rewriter& rewriter, Context& context, size_t index, DType dtype, const std::vector<MaskTerm>& terms,
+                   const FineView& fine, const Dims& used) {
+  if (terms.empty()) return kNoValue;
+  const MaskTerm& first = terms[0];
+  const bool as_it_is =
+      terms.size() == 1 && first.scores == used && fine.scores == used && !first.inverted && first.hidden == -kInfinity;
+  return as_it_is ? first.mask : joined_mask(rewriter, context, index, dtype, terms, fine.masks);
+}
+
+ValueId reshaped(Rewriter& rewriter, size_t index, ValueId id, const Dims& view) {
+  const Attributes reshape{{attr::shape, viewed_as(view, rewriter.shape(id)).vector()}};
+  return rewriter.insert(index, "reshape", reshape, {id}, "");
+}
+
+// Queries, keys and values as the attention takes them, in the view of the weights.
+std::vector<ValueId> queries_keys_values(Rewriter& rewriter, size_t index, const Scores& scores,
+                                         const WeightedValues& product, const Seen& seen) {
+  ValueId q = scores.q, k = scores.k, v = product.v;
+  if (seen.shared) {
+    k = insert_steps(rewriter, index, seen.shared->first.source, seen.shared->first.steps);
+    v = insert_steps(rewriter, index, seen.shared->second.source, seen.shared->second.steps);
+  }
+  const auto turned = [&](ValueId id) {
+    return rewriter.insert(index, "permute", swap_last(rewriter.shape(id).size()), {id}, "");
+  };
+  if (scores.q_transposed) q = turned(q);
+  if (scores.k_transposed) k = turned(k);
+  if (product.v_transposed) v = turned(v);
+  for (ValueId factor : scores.row_factors) q = rewriter.insert(index, "mul", Attributes(), {q, factor}, "");
+  if (!seen.same_view) {
+    q = reshaped(rewriter, index, q, seen.used);
+    k = reshaped(rewriter, index, k, seen.used);
+  }
+  return {q, k, v};
+}
+
+// Makes the product the attention of these inputs, which are seen as `fine`, or a view of what it gives.
+void become_attention(Rewriter& rewriter, size_t index, const Attributes& attributes, std::vector<ValueId> inputs,
+                      const Dims& used, const Dims& fine, bool y_transposed) {
+  if (fine != used)
+    for (size_t i = 0; i < 3; ++i) inputs[i] = reshaped(rewriter, index, inputs[i], fine);
+  if (fine == used && !y_transposed) return rewriter.rewrite(index, "scaled_dot_product_attention", attributes, inputs);
+  const Dims result = rewriter.shape(rewriter.node(index).outputs[0]);
+  const std::string title = rewriter.node(index).name;
+  ValueId y = rewriter.insert(index, "scaled_dot_product_attention", attributes, inputs, title);
+  if (y_transposed) {
+    if (fine != used) y = reshaped(rewriter, index, y, used);
+    return rewriter.rewrite(index, "permute", swap_last(result.size()), {y}, title + ".view");
+  }
+  rewriter.rewrite(index, "reshape", Attributes{{attr::shape, result.vector()}}, {y}, title + ".view");
+}
+
+void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) {
+  const auto product = weighted_values(rewriter, index);
+  if (!product) return;
+  const auto& [softmax, given_scores, tested, sinks] = product->made;
   std::optional<Rewriter::UncountedUse> test;
   if (tested) test.emplace(rewriter, given_scores);
   const Op normalise = rewriter.op(size_t(softmax));
@@ -268,100 +404,27 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   std::vector<Dims> views;
   const auto scores = find_scores(rewriter, given_scores, found, views);
   if (!scores) return;
-  // Scores may be made in another view of the dimensions before the last two than that in which the weights are used,
-  // which is also that of the values; q, k and v are as many, but for heads that are shared.
-  const Dims used = rewriter.shape(weights), made = views.back();
-  const bool same_view = made == used;
-  Dims q = rewriter.shape(scores->q), k = rewriter.shape(scores->k), values = rewriter.shape(v);
-  if (!same_view) {
-    if (!same_rows(made, used) || viewed_as(made, q) != q || viewed_as(made, k) != k) return;
-    q = viewed_as(used, q);
-    k = viewed_as(used, k);
-  }
-  const int rank = q.size();
-  if (rank < 2 || k.size() != rank || values.size() != rank || used.product() == 0) return;
-  const auto shared = same_view ? both_shared(rewriter, scores->k, v, rank) : std::nullopt;
-  if (shared) {
-    k = shared->first.shape;
-    values = shared->second.shape;
-  }
-  for (int i = 0; i < rank - 2; ++i)
-    if (k[i] != values[i] || (i == rank - 3 ? q[i] % k[i] != 0 : q[i] != k[i])) return;
-  const bool grouped = rank > 2 && q[rank - 3] != k[rank - 3];
-  for (MaskTerm& term : found) {
-    const auto apply = [&](const char* op, double number) {
-      const TensorRef scalar = tensor_of(context, rewriter.desc(term.mask).dtype, {}, {number});
-      term.mask = rewriter.insert(index, op, Attributes(), {term.mask, rewriter.add_constant(op, scalar)}, "");
-    };
-    if (const double factor = std::exchange(term.factor, 1); factor != 1) apply("mul", factor);
-    if (const double least = std::exchange(term.least, -kInfinity); least > -kInfinity) apply("maximum", least);
-  }
-  const MaskTerms masking = simplified_masks(rewriter, context, found);
-  const std::vector<MaskTerm>& terms = masking.terms;
-  // The view of most dimensions in which something is added; the scores' own if that will do.
-  Dims fine = used;
-  for (const MaskTerm& term : terms)
-    if (term.scores.size() > fine.size()) fine = term.scores;
-  std::vector<Dims> masks;
-  for (const MaskTerm& term : terms) {
-    const auto shape = mask_for(rewriter.shape(term.mask), term.scores, fine);
-    if (!shape) return;
-    masks.push_back(*shape);
-  }
-  const auto whole = mask_for(used, used, fine);  // whether q, k and v can be seen so too
-  if (!whole || *whole != fine) return;
-  if (grouped && fine != used) return;
-  if (sinks != kNoValue && (fine != used || rewriter.shape(given_scores) != used)) return;
-  ValueId mask = kNoValue;
-  if (terms.size() == 1 && terms[0].scores == used && fine == used && !terms[0].inverted &&
-      terms[0].hidden == -kInfinity)
-    mask = terms[0].mask;
-  else if (!terms.empty())
-    mask = joined_mask(rewriter, context, index, rewriter.desc(scores->q).dtype, terms, masks);
-  ValueId keys = scores->k, queries = scores->q;
-  if (shared) {
-    keys = insert_steps(rewriter, index, shared->first.source, shared->first.steps);
-    v = insert_steps(rewriter, index, shared->second.source, shared->second.steps);
-  }
-  const auto turned = [&](ValueId id) {
-    return rewriter.insert(index, "permute", swap_last(rewriter.shape(id).size()), {id}, "");
-  };
-  if (scores->q_transposed) queries = turned(queries);
-  if (scores->k_transposed) keys = turned(keys);
-  if (v_transposed) v = turned(v);
-  for (ValueId factor : scores->row_factors)
-    queries = rewriter.insert(index, "mul", Attributes(), {queries, factor}, "");
-  const auto seen = [&](ValueId id, const Dims& view) {
-    Attributes reshape;
-    reshape.set(attr::shape, viewed_as(view, rewriter.shape(id)).vector());
-    return rewriter.insert(index, "reshape", reshape, {id}, "");
-  };
-  if (!same_view) {
-    queries = seen(queries, used);
-    keys = seen(keys, used);
-  }
-  Attributes attributes;
-  attributes.set(attr::scale, scores->scale);
-  if (masking.causal) attributes.set(attr::is_causal, true);
-  if (grouped) attributes.set(attr::enable_gqa, true);
+  const auto seen = seen_together(rewriter, *scores, product->weights, product->v, views.back());
+  if (!seen) return;
+  apply_to_masks(rewriter, context, index, found);
+  const auto [terms, causal] = simplified_masks(rewriter, context, found);
+  const auto fine = fine_view(rewriter, terms, seen->used);
+  if (!fine) return;
+  const bool whole = fine->scores == seen->used;
+  if (seen->grouped && !whole) return;
+  if (sinks != kNoValue && (!whole || rewriter.shape(given_scores) != seen->used)) return;
+  const ValueId mask = whole_mask(rewriter, context, index, rewriter.desc(scores->q).dtype, terms, *fine, seen->used);
+  std::vector<ValueId> inputs = queries_keys_values(rewriter, index, *scores, *product, *seen);
+  inputs.push_back(mask);
+  Attributes attributes{{attr::scale, scores->scale}};
+  if (causal) attributes.set(attr::is_causal, true);
+  if (seen->grouped) attributes.set(attr::enable_gqa, true);
   if (scores->softcap) attributes.set(attr::softcap, *scores->softcap);
-  std::vector<ValueId> inputs = {queries, keys, v, mask};
+  const DroppedWeights& dropped = product->dropped;
   if (dropped.p > 0) attributes.set(attr::dropout_p, dropped.p);
   if (dropped.p > 0 || sinks != kNoValue) inputs.push_back(dropped.seed);
   if (sinks != kNoValue) inputs.push_back(sinks);
-  if (fine != used)
-    for (size_t i = 0; i < 3; ++i) inputs[i] = seen(inputs[i], fine);
-  if (fine == used && !y_transposed) return rewriter.rewrite(index, "scaled_dot_product_attention", attributes, inputs);
-  const Dims result = rewriter.shape(node.outputs[0]);
-  const std::string title = node.name;
-  ValueId y = rewriter.insert(index, "scaled_dot_product_attention", attributes, inputs, title);
-  if (y_transposed) {
-    if (fine != used) y = seen(y, used);
-    return rewriter.rewrite(index, "permute", swap_last(result.size()), {y}, title + ".view");
-  }
-  Attributes reshape;
-  reshape.set(attr::shape, result.vector());
-  rewriter.rewrite(index, "reshape", reshape, {y}, title + ".view");
+  become_attention(rewriter, index, attributes, std::move(inputs), seen->used, fine->scores, product->y_transposed);
 }
 
 // mul(permute(x), factor), an input of an attention, perhaps in another shape, becomes permute(mul(x, factor')): the

@@ -324,96 +324,116 @@ size_t bytes_between(const Lister::Step& step) {
 
 }  // namespace
 
+std::optional<TensorDesc> Lister::described(const_dnnl_memory_desc_t md, const Binding& binding) const {
+  if (binding.desc) return *binding.desc;
+  const TensorDesc& tensor = binding.output ? op_.out(binding.index) : op_.in(binding.index);
+  auto blocked = read_desc(md);
+  if (!blocked || (binding.view && !binding.view(*blocked))) return std::nullopt;
+  auto read = blocked->tensor(tensor.dtype);
+  if (!read || read->shape != tensor.shape) return std::nullopt;
+  // The description must hold all that oneDNN's says: it can be reordered to, and needs no more bytes
+  // (compensation values behind the weights, for instance, would).
+  const MemoryDesc back = to_md(*read);
+  if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return std::nullopt;
+  return std::move(*read);
+}
+
+bool Lister::bind(const_dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, Candidate& candidate,
+                  std::vector<Argument>& arguments) const {
+  using Source = Argument::Source;
+  candidate.inputs.resize(op_.inputs.size());
+  candidate.outputs.resize(op_.outputs.size());
+  for (const Binding& binding : bindings) {
+    if (binding.argument == kCopiedToOutput) {
+      candidate.inputs[size_t(binding.index)] = *binding.desc;
+      arguments.push_back({binding.argument, Source::input, binding.index, binding.desc->size_bytes(), nullptr});
+      continue;
+    }
+    const const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, binding.argument);
+    auto desc = md ? described(md, binding) : std::nullopt;
+    if (!desc) return false;
+    (binding.output ? candidate.outputs : candidate.inputs)[size_t(binding.index)] = std::move(*desc);
+    if (step_ && step_->between && binding.argument == DNNL_ARG_DST)
+      arguments.push_back({binding.argument, Source::workspace, 0, 0, share(md)});
+    else
+      arguments.push_back({binding.argument, binding.output ? Source::output : Source::input, binding.index,
+                           binding.offset, share(md)});
+  }
+  if (step_)
+    for (const auto& [index, desc] : step_->inputs) candidate.inputs[size_t(index)] = desc;
+  return true;
+}
+
+// Behind what a step's primitives hand on: the scratchpad, and what a primitive for training keeps for its gradient,
+// which nobody reads here.
+void Lister::bind_workspace(const_dnnl_primitive_desc_t pd, Candidate& candidate,
+                            std::vector<Argument>& arguments) const {
+  candidate.workspace_bytes = step_ ? bytes_between(*step_) : 0;
+  for (const int argument : {DNNL_ARG_SCRATCHPAD, DNNL_ARG_WORKSPACE}) {
+    const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, argument);
+    const size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
+    if (bytes == 0) continue;
+    const size_t offset = to_line(candidate.workspace_bytes);
+    candidate.workspace_bytes = offset + bytes;
+    arguments.push_back({argument, Argument::Source::workspace, 0, offset, share(md)});
+  }
+  if (!step_) return;
+  for (const Step::Primitive& next : step_->primitives)
+    for (const Argument& argument : next.arguments)
+      if (argument.source == Argument::Source::workspace)
+        candidate.workspace_bytes =
+            std::max(candidate.workspace_bytes, argument.offset + dnnl_memory_desc_get_size(argument.md.get()));
+}
+
+// What oneDNN documents: elementwise primitives write where they read x; a sum accumulates into what it is added to.
+unsigned Lister::written_in_place(const std::vector<Binding>& bindings) const {
+  const std::string& kind = op_.schema->kind;
+  unsigned inputs = 0;
+  for (const Binding& binding : bindings)
+    if (binding.argument == kCopiedToOutput ||
+        (binding.argument == DNNL_ARG_SRC && (kind == "unary" || kind == "batch_norm")) ||
+        (binding.argument == DNNL_ARG_SRC_0 && kind == "binary"))
+      inputs |= 1u << binding.index;
+  return inputs;
+}
+
+// Those of the implementation that accumulates into dst, where the other one has these.
+std::vector<Argument> Lister::arguments_within(const_dnnl_primitive_desc_t within,
+                                               const std::vector<Argument>& arguments, Candidate& candidate) const {
+  using Source = Argument::Source;
+  std::vector<Argument> list;
+  for (const Argument& argument : arguments)
+    if (argument.id != DNNL_ARG_SCRATCHPAD && !(argument.source == Source::input && argument.index == accumulated_))
+      list.push_back(argument);
+  const auto md = dnnl_primitive_desc_query_md(within, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+  if (md && dnnl_memory_desc_get_size(md)) {
+    candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(md));
+    list.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(md)});
+  }
+  return list;
+}
+
 bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name) {
   const PrimitiveDesc description(pd, Destroy());
   Candidate candidate;
   candidate.provider = "onednn";
   candidate.implementation = name;
-  candidate.inputs.resize(op_.inputs.size());
-  candidate.outputs.resize(op_.outputs.size());
   std::vector<Argument> arguments;
-  for (const Binding& binding : bindings) {
-    if (binding.argument == kCopiedToOutput) {
-      candidate.inputs[size_t(binding.index)] = *binding.desc;
-      arguments.push_back(
-          {binding.argument, Argument::Source::input, binding.index, binding.desc->size_bytes(), nullptr});
-      continue;
-    }
-    const const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, binding.argument);
-    if (!md) return false;
-    const TensorDesc& tensor = binding.output ? op_.out(binding.index) : op_.in(binding.index);
-    TensorDesc desc;
-    if (binding.desc) {
-      desc = *binding.desc;
-    } else {
-      auto blocked = read_desc(md);
-      if (!blocked || (binding.view && !binding.view(*blocked))) return false;
-      const auto read = blocked->tensor(tensor.dtype);
-      if (!read || read->shape != tensor.shape) return false;
-      desc = *read;
-      // The description must hold all that oneDNN's says: it can be reordered to, and needs no more bytes
-      // (compensation values behind the weights, for instance, would).
-      const MemoryDesc back = to_md(desc);
-      if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return false;
-    }
-    (binding.output ? candidate.outputs : candidate.inputs)[size_t(binding.index)] = desc;
-    if (step_ && step_->between && binding.argument == DNNL_ARG_DST)
-      arguments.push_back({binding.argument, Argument::Source::workspace, 0, 0, share(md)});
-    else
-      arguments.push_back({binding.argument, binding.output ? Argument::Source::output : Argument::Source::input,
-                           binding.index, binding.offset, share(md)});
-  }
-  const size_t between = step_ ? bytes_between(*step_) : 0;
-  candidate.workspace_bytes = between;
-  const auto scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-  if (scratchpad && dnnl_memory_desc_get_size(scratchpad)) {
-    candidate.workspace_bytes += dnnl_memory_desc_get_size(scratchpad);
-    arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, between, share(scratchpad)});
-  }
-  // What a primitive for training keeps for its gradient, which nobody reads here.
-  const auto kept = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WORKSPACE);
-  if (kept && dnnl_memory_desc_get_size(kept)) {
-    const size_t offset = to_line(candidate.workspace_bytes);
-    candidate.workspace_bytes = offset + dnnl_memory_desc_get_size(kept);
-    arguments.push_back({DNNL_ARG_WORKSPACE, Argument::Source::workspace, 0, offset, share(kept)});
-  }
-  if (step_)
-    for (const auto& [index, desc] : step_->inputs) candidate.inputs[size_t(index)] = desc;
+  if (!bind(pd, bindings, candidate, arguments)) return false;
   // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
   for (size_t i = first_; i < out_.candidates.size(); ++i)
     if (same(out_.candidates[i], candidate)) return true;
+  bind_workspace(pd, candidate, arguments);
   candidate.reference = is_reference(implementation_of(pd), op_.schema->kind);  // the name without prefix
   estimate(op_, name, candidate);
-  // What oneDNN documents: elementwise primitives write where they read x; a sum accumulates into what it is added to.
-  for (const Binding& binding : bindings) {
-    const std::string& kind = op_.schema->kind;
-    if (binding.argument == kCopiedToOutput ||
-        (binding.argument == DNNL_ARG_SRC && (kind == "unary" || kind == "batch_norm")) ||
-        (binding.argument == DNNL_ARG_SRC_0 && kind == "binary"))
-      candidate.in_place |= 1u << binding.index;
-  }
+  candidate.in_place |= written_in_place(bindings);
   std::string label = concat(op_.schema->name, ": onednn/", name);
   PrimitiveDesc within;
   std::vector<Argument> within_arguments;
   if (accumulate_ && !step_) within = accumulating(pd);
   if (within) {
     candidate.in_place |= 1u << accumulated_;
-    for (const Argument& argument : arguments)
-      if (argument.id != DNNL_ARG_SCRATCHPAD &&
-          !(argument.source == Argument::Source::input && argument.index == accumulated_))
-        within_arguments.push_back(argument);
-    const auto md = dnnl_primitive_desc_query_md(within.get(), dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-    if (md && dnnl_memory_desc_get_size(md)) {
-      candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(md));
-      within_arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, share(md)});
-    }
-  }
-  if (step_) {
-    for (const Step::Primitive& next : step_->primitives)
-      for (const Argument& argument : next.arguments)
-        if (argument.source == Argument::Source::workspace)
-          candidate.workspace_bytes =
-              std::max(candidate.workspace_bytes, argument.offset + dnnl_memory_desc_get_size(argument.md.get()));
+    within_arguments = arguments_within(within.get(), arguments, candidate);
   }
   candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label), step = step_, within,
                        within_arguments, input = accumulated_]() -> std::unique_ptr<Kernel> {

@@ -140,6 +140,15 @@ class Lister {
 
  private:
   bool add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name);
+  // Describes the candidate's tensors, and the primitive's arguments, as the bindings say; false where a layout cannot be
+  // described.
+  bool bind(const_dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, Candidate& candidate,
+            std::vector<Argument>& arguments) const;
+  std::optional<TensorDesc> described(const_dnnl_memory_desc_t md, const Binding& binding) const;
+  void bind_workspace(const_dnnl_primitive_desc_t pd, Candidate& candidate, std::vector<Argument>& arguments) const;
+  unsigned written_in_place(const std::vector<Binding>& bindings) const;  // inputs, as bits
+  std::vector<Argument> arguments_within(const_dnnl_primitive_desc_t within, const std::vector<Argument>& arguments,
+                                         Candidate& candidate) const;
   // The same implementation, accumulating into dst; null where it has no such.
   PrimitiveDesc accumulating(const_dnnl_primitive_desc_t pd);
   PrimitiveDesc accumulating_with(const_dnnl_memory_desc_t weights, const_dnnl_primitive_desc_t pd) const;
