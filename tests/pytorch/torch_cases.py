@@ -364,6 +364,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
             (IMAGE, [3, 4], False),
             (IMAGE, [14, 4], True),
             (IMAGE, [15, 13], False, 2.2, 2.2),
+            (r(1, 2, 40, 33), [3, 4], False),
+            (r(1, 2, 40, 5), [3, 9], False),
         ]
         for op in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
     },
