@@ -8,8 +8,9 @@
 namespace pl::host {
 namespace {
 
-// Conversions round, and saturate where a number does not fit; casts cut fractions, and integers wrap around.  Of floats
-// that do not fit, an unlimited cast makes the least integer of 64 bits, or of 32 where the target has at most those.
+// Conversions round, and saturate where a number does not fit; casts cut fractions, and integers wrap around.
+// Of floats that do not fit, an unlimited cast makes the least integer of 64 bits, or of 32 where the target has at most
+// those.
 enum class As { conversion, cast, unlimited_cast };
 
 template <class To>

@@ -92,8 +92,8 @@ struct GridSampleBody {
       to[i] = sum;
     }
   }
-  // One pixel a place, of weight 1: those within the image are found once for all channels, since whether a place is one
-  // of them cannot be foretold.
+  // One pixel a place, of weight 1.  Those within the image are found once for all channels: the processor cannot
+  // foretell which they are.
   void take_planes(const PixelsOfPlaces& pixels, int64_t n, const float* source, float* target) const {
     int32_t inside[kPlaces], offsets[kPlaces];
     int64_t count = 0;

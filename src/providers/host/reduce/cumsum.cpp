@@ -1,8 +1,8 @@
 // Kind cumsum: running sums and products, in double or of 64 bits.
 //
 // When neighbours in memory belong to different rows, up to kChunk rows run side by side.  Otherwise kTogether rows of
-// doubles take turns, kChunk elements of each at a time, since a row's next sum waits for the one before; integers do not
-// wait for long, so that their rows run one by one, and where they lie if they do so side by side.
+// doubles take turns, kChunk elements of each at a time, since a row's next sum waits for the one before.  Integers wait
+// less, so their rows run one by one, without buffers where s64 lie side by side.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -40,7 +40,8 @@ struct RunningLogOfExponents {
 
 constexpr int kTogether = 4;
 
-// values[r][i], for kTogether rows, becomes what totals[r] and the row's values up to i give; totals[r] the last of them.
+// values[r][i], for kTogether rows, becomes what totals[r] and the row's values up to i give; totals[r] becomes the last
+// of them.
 template <class F, class T>
 PL_VECTORISED void run_together(T* totals, T (*values)[kChunk], int64_t n) {
   T sums[kTogether];

@@ -73,7 +73,8 @@ struct Minimum {
 };
 
 // The contributions of n neighbours, n at most kChunk: in 64 lanes, so that a join does not wait for the one before, then
-// in 16, then one by one.  Lanes begin with their first contributions: to fill them took as long as 300 joins.
+// in 16, then one by one.  Lanes begin with their first contributions: to fill them before took longer than a
+// row of 64.
 template <class F, class C>
 PL_VECTORISED C reduce_run(const C* x, int64_t n) {
   constexpr int kMany = 64, kFew = 16;
