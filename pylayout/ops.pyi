@@ -1198,11 +1198,13 @@ def bitwise_xor(
 def cast(
     x: Value,
     dtype: str,
+    limited: bool = True,
 ) -> Value: ...
 @overload
 def cast(
     x: Input,
     dtype: str,
+    limited: bool = True,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

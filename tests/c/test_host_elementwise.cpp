@@ -11,6 +11,7 @@
 
 #include "elementwise_references.h"
 #include "ops/activation.h"
+#include "providers/host/common/unlimited_caster.h"
 #include "providers/host/pointwise/evaluator.h"
 
 using namespace pl;
@@ -399,6 +400,28 @@ TEST("derivative_of_gelu") {
   CHECK(std::isnan(y[0]) && std::isnan(y[1]));  // as the expression, and PyTorch
 }
 
+// The sign that is 0 of NaN is one loop, not where a comparison is used elsewhere.
+TEST("sign_or_zero") {
+  constexpr int64_t kCount = 37;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float some[] = {1.5f, -0.0f, 0.0f, -1e-40f, infinity, -infinity, std::nanf(""), -7.0f};
+  std::vector<float> x;
+  for (int64_t i = 0; i < kCount; ++i) x.push_back(some[i % 8]);
+  for (const bool joined : {true, false}) {
+    const char* text = joined ? "y0 = (x0 > 0) - (x0 < 0)" : "above = x0 > 0; y0 = above - (x0 < 0) + 0 * above";
+    const auto program = pointwise::parse("pointwise", text, "", 1, 0, pointwise::Arithmetic::f32);
+    CHECK(host::joined_loops(program.elements).size() == size_t(joined));
+    const host::Evaluator<float> evaluator(program.elements, {}, 1);
+    std::vector<float> scratch(size_t(evaluator.scratch()));
+    const float* const inputs[] = {x.data()};
+    const int64_t steps[] = {1};
+    evaluator.run(inputs, steps, kCount, scratch.data());
+    int64_t step;
+    const float* y = evaluator.result(0, inputs, steps, scratch.data(), step);
+    for (int64_t i = 0; i < kCount; ++i) CHECK(y[i] == float(x[size_t(i)] > 0) - float(x[size_t(i)] < 0));
+  }
+}
+
 // Powers by one number, some of which have loops of their own; in place, too, and of one base.
 TEST("powers_by_a_number") {
   const auto power = host::find_float_binary("pow");
@@ -649,6 +672,60 @@ TEST("conversions") {
       CHECK(one == expected[i] || std::isnan(floats[i]));
     }
   }
+}
+
+template <class To>
+void check_unlimited_casts(const std::vector<float>& floats, DType to) {
+  using Wide = std::conditional_t<sizeof(To) == 8, int64_t, int32_t>;
+  const double bound = -double(std::numeric_limits<Wide>::min());
+  const auto cut = [&](float value) {
+    const bool fits = std::fabs(double(value)) < bound;
+    return To(fits ? Wide(value) : std::numeric_limits<Wide>::min());
+  };
+  const auto same = [](To a, To b) { return a == b; };
+  std::vector<To> expected;
+  for (const float value : floats) expected.push_back(cut(value));
+  const host::ConvertRun cast = host::unlimited_caster(DType::f32, to);
+  check_runs<float, To>(
+      floats, expected, To(77), [&](const float* x, int64_t n, To* y) { cast(x, 0, 1, y, 0, 1, n); }, same);
+  To one;
+  for (size_t i = 0; i < floats.size(); i += 97) {  // as of a strided view
+    cast(floats.data(), int64_t(i), 3, &one, 0, 2, 1);
+    CHECK(one == expected[i]);
+  }
+  for (const DType from : {DType::f16, DType::bf16}) {
+    std::vector<uint16_t> halves;
+    std::vector<To> of_halves;
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+      halves.push_back(uint16_t(bits));
+      of_halves.push_back(cut(from == DType::f16 ? half_to_float(uint16_t(bits)) : bfloat16_to_float(uint16_t(bits))));
+    }
+    const host::ConvertRun of_half = host::unlimited_caster(from, to);
+    check_runs<uint16_t, To>(
+        halves, of_halves, To(77), [&](const uint16_t* x, int64_t n, To* y) { of_half(x, 0, 1, y, 0, 1, n); }, same);
+  }
+}
+
+// Floats that an integer cannot hold, and NaN, become the least one.
+TEST("unlimited_casts") {
+  std::vector<float> floats;
+  uint32_t bits = 12345;
+  for (int i = 0; i < 300000; ++i) {
+    bits = bits * 1664525u + 1013904223u;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    floats.push_back(value);
+  }
+  for (const float bound : {2147483648.0f, 9223372036854775808.0f})
+    for (const float away : {-1.0f, 1.0f})
+      for (const float towards : {0.0f, std::numeric_limits<float>::infinity()}) {
+        floats.push_back(away * bound);
+        floats.push_back(away * std::nextafter(bound, towards));
+      }
+  check_unlimited_casts<int8_t>(floats, DType::s8);
+  check_unlimited_casts<uint8_t>(floats, DType::u8);
+  check_unlimited_casts<int32_t>(floats, DType::s32);
+  check_unlimited_casts<int64_t>(floats, DType::s64);
 }
 
 }  // namespace

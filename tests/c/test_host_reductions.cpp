@@ -1,7 +1,9 @@
 // The host provider's reductions, softmax, normalisations, pooling and pointwise programs, in every layout and dtype,
 // against loops in double.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "host_testing.h"
 #include "ops/pointwise.h"
@@ -84,6 +86,19 @@ TEST("reduce") {
   double sum = 0;
   for (double v : many.values) sum += v;
   run_all("sum", "", {many}, expect({sum}, 1, 1e-3));
+  // Rows of every number of vectors and what is left over.
+  for (const DType dtype : {DType::f32, DType::f16, DType::s64})
+    for (const int64_t length : {8, 15, 16, 17, 31, 63, 64, 65, 79, 80, 127, 128, 145, 511, 512, 513, 1030}) {
+      const Input rows = random_input(dtype, {3, length});
+      Values sums, largest;
+      for (int64_t i = 0; i < 3; ++i) {
+        const auto row = rows.values.begin() + i * length;
+        sums.push_back(std::accumulate(row, row + length, 0.0));
+        largest.push_back(*std::max_element(row, row + length));
+      }
+      run_all("sum", "dim=[1]", {rows}, expect(sums, 2, double(length) * 3 * 6e-8));
+      run_all("amax", "dim=[1]", {rows}, expect(largest));
+    }
   const Input overflow{TensorDesc::dense(DType::s32, {2}), {2147483647.0, 1}};
   run_all("sum", "", {overflow}, expect({-2147483648.0}));
 }

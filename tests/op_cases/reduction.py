@@ -49,6 +49,9 @@ for _op in ("argmax", "argmin"):
 add("cumsum", normal(X4), dim=1, tolerance=1e-4)
 add("cumsum", normal((3, 7)), dim=-1)
 add("cumsum", lambda rng: [rng.integers(-(2**40), 2**40, X4)], dim=1, name="s64")
+for _dtype in ("int64", "int32"):
+    add("cumsum", lambda rng, to=_dtype: [rng.integers(-1000, 1000, (5, 700)).astype(to)], dim=1, name=_dtype)
+add("cumsum", normal((6, 1100)), dim=1, tolerance=1e-4, name="long")
 add("cumprod", positive(X4), dim=1, tolerance=1e-4)
 add("cumprod", normal((3, 7)), dim=-1)
 add("cumprod", normal((0, 7)), dim=0)

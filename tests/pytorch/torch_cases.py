@@ -96,6 +96,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     **{f"{op}.default": _CLOSED for op in FUNCTIONS},
     "acosh.default": [(p(3, 4) + 1,)],
     **{f"{op}.default": _ANY for op in ("abs", "ceil", "floor", "neg", "relu", "round", "sign", "trunc")},
+    "sign.default": [*_ANY, (_EDGES,), (_EDGES.bfloat16(),), (_EDGES.half(),), (i(9, 4) - 5,)],
     "nan_to_num.default": [(_EDGES,), (_EDGES, 2.0, 7.0), (_EDGES, None, None, -7.0), (i(9, 4) - 5,)],
     "isnan.default": [(torch.tensor([1.0, float("nan")]),)],
     "isinf.default": [(torch.tensor([1.0, float("inf")]),)],
@@ -363,6 +364,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
             (IMAGE, [3, 4], False),
             (IMAGE, [14, 4], True),
             (IMAGE, [15, 13], False, 2.2, 2.2),
+            (r(1, 2, 40, 33), [3, 4], False),
+            (r(1, 2, 40, 5), [3, 9], False),
         ]
         for op in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
     },
@@ -680,7 +683,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (X, {"dtype": torch.bfloat16}),
         (i(9, 4), {"dtype": torch.float32}),
         *((_WIDE, {"dtype": dtype}) for dtype in (torch.int64, torch.int32, torch.uint8, torch.int8)),
-        (_WIDE.bfloat16(), {"dtype": torch.int64}),
+        *((_WIDE.bfloat16(), {"dtype": dtype}) for dtype in (torch.int64, torch.int32, torch.uint8, torch.int8)),
     ],
     "prims.convert_element_type.default": [(i(9, 4), torch.float32), (_WIDE.half(), torch.int32)],
 }

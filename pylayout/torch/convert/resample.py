@@ -92,7 +92,11 @@ def _by_taps(call: Call, x: Operand, dim: int, index: np.ndarray, weights: np.nd
         taps = range(first, min(first + _TAPS_OF_SUM, index.shape[1]))
         taken = [call.op("index_select", x, dim, call.graph.constant(index[:, tap])) for tap in taps]
         shares = [call.graph.constant(weights[:, tap].astype(np.float32).reshape(along)) for tap in taps]
-        text = " + ".join(f"(x{len(taps) + i} == 0 ? 0 : x{i} * x{len(taps) + i})" for i in range(len(taps)))
+        products = [f"x{i} * x{len(taps) + i}" for i in range(len(taps))]
+        text = " + ".join(
+            product if weights[:, tap].all() else f"(x{len(taps) + i} == 0 ? 0 : {product})"
+            for i, (tap, product) in enumerate(zip(taps, products, strict=True))
+        )
         made: Operand = call.op("pointwise", [*taken, *shares], f"y0 = {text}", dtype="f32")
         total = made if total is None else call.op("add", total, made)
     assert total is not None
@@ -106,7 +110,9 @@ def _resampled(
     require(dtype in FLOATS and x.size > 0, f"dtype {dtype}, or no elements")
     rank = x.ndim - 2
     before, after = _known(x.shape[2:]), _known(size)
-    for axis in reversed(range(rank)):
+    # Along rows elements are gathered one by one, else in rows: first along rows only where that leaves fewer elements.
+    shrinks = after[0] < before[0]
+    for axis in range(rank) if shrinks else reversed(range(rank)):
         dim = 2 + axis
         index, weights = taps_of(before[axis], after[axis], align, scales[axis])
         count = index.shape[1]

@@ -130,15 +130,14 @@ def _cut(call: Call, x: Operand, wanted: str) -> Operand:
     """Floats cut to integers, as PyTorch's code does on this processor.
 
     PyTorch leaves open what becomes of those that an integer cannot hold, but programs meet them: the logarithm of a
-    distance of 0, say. x86 makes the least integer of them and of NaN; others limit them to the range, as `cast` does.
-    Small integers are the low bits of large ones.
+    distance of 0, say. x86 makes the least integer of them and of NaN; others limit them to the range. Small integers
+    are the low bits of large ones.
     """
-    through = "s32" if wanted == "s32" else "s64"
+    made: Operand
     if _ON_X86:
-        limit = 2.0**31 if through == "s32" else 2.0**63
-        text = "y0 = x0 < s0 ? x0 : -s0"  # less than the least become it below
-        x = call.op("pointwise", [call.cast(x, "f32")], text, scalars=[limit], dtype="f32")
-    made: Operand = call.cast(call.cast(x, through), wanted)
+        made = call.op("cast", x, wanted, limited=False)
+    else:
+        made = call.cast(call.cast(x, "s32" if wanted == "s32" else "s64"), wanted)
     return made
 
 

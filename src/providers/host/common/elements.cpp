@@ -3,17 +3,31 @@
 #include <algorithm>
 
 #include "providers/host/common/halves.h"
+#include "providers/host/common/unlimited_caster.h"
 
 namespace pl::host {
 namespace {
 
 // Conversions round, and saturate where a number does not fit; casts cut fractions, and integers wrap around.
-enum class As { conversion, cast };
+// Of floats that do not fit, an unlimited cast makes the least integer of 64 bits, or of 32 where the target has at most
+// those.
+enum class As { conversion, cast, unlimited_cast };
+
+template <class To>
+PL_INLINE To cut_or_least(float x) {
+  using Wide = std::conditional_t<sizeof(To) == 8, int64_t, int32_t>;
+  constexpr float bound = sizeof(To) == 8 ? 9223372036854775808.0f : 2147483648.0f;
+  const bool fits = __builtin_fabsf(x) < bound;  // the least integer itself comes out alike
+  const Wide cut = Wide(fits ? x : 0.0f);
+  return To(fits ? cut : std::numeric_limits<Wide>::min());
+}
 
 template <As kAs, class To, class From>
 PL_INLINE To converted(From x) {
   if constexpr (kAs == As::conversion || !std::is_integral_v<To>)
     return convert<To>(x);
+  else if constexpr (kAs == As::unlimited_cast && is_float_storage<From>)
+    return cut_or_least<To>(value_of(x));
   else if constexpr (std::is_same_v<From, double>)
     return from_value<To>(__builtin_trunc(x));
   else if constexpr (is_float_storage<From>)
@@ -121,6 +135,17 @@ ConvertRun caster(DType from, DType to) {
   return visit_dtype(from, [to](auto f) {
     return visit_dtype(to, [](auto t) -> ConvertRun {
       return convert_run<typename decltype(t)::type, typename decltype(f)::type, As::cast>;
+    });
+  });
+}
+
+ConvertRun unlimited_caster(DType from, DType to) {
+  return visit_dtype(from, [from, to](auto f) {
+    return visit_dtype(to, [from, to](auto t) -> ConvertRun {
+      using From = typename decltype(f)::type;
+      using To = typename decltype(t)::type;
+      if constexpr (is_float_storage<From> && std::is_integral_v<To>) return convert_run<To, From, As::unlimited_cast>;
+      return caster(from, to);
     });
   });
 }

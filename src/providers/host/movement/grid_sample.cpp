@@ -92,13 +92,29 @@ struct GridSampleBody {
       to[i] = sum;
     }
   }
-  void sum_planes(const PixelsOfPlaces& pixels, int64_t n, const float* source, float* target) const {
+  // One pixel a place, of weight 1.  Those within the image are found once for all channels: the processor cannot
+  // foretell which they are.
+  void take_planes(const PixelsOfPlaces& pixels, int64_t n, const float* source, float* target) const {
+    int32_t inside[kPlaces], offsets[kPlaces];
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      inside[count] = int32_t(i);
+      offsets[count] = pixels.offsets[size_t(i)];
+      count += offsets[count] >= 0;
+    }
     for (int64_t channel = 0; channel < in.groups; ++channel) {
       const float* from = source + channel * in.group_step;
       float* to = target + channel * out.group_step;
-      if (pixels.count == 1)
-        sum_plane<1>(pixels, n, from, to);
-      else if (pixels.count == 4)
+      if (count < n) std::fill_n(to, n, 0.0f);
+      for (int64_t i = 0; i < count; ++i) to[inside[i]] = from[offsets[i]];
+    }
+  }
+  void sum_planes(const PixelsOfPlaces& pixels, int64_t n, const float* source, float* target) const {
+    if (pixels.count == 1) return take_planes(pixels, n, source, target);
+    for (int64_t channel = 0; channel < in.groups; ++channel) {
+      const float* from = source + channel * in.group_step;
+      float* to = target + channel * out.group_step;
+      if (pixels.count == 4)
         sum_plane<4>(pixels, n, from, to);
       else
         sum_plane<0>(pixels, n, from, to);

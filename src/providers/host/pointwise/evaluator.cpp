@@ -263,6 +263,13 @@ bool Evaluator<T>::last_reads_once() const {
 }
 
 template <class T>
+bool Evaluator<T>::is_one_loop() const {
+  if (instructions_.size() != 1) return false;
+  const Instruction<T>& only = instructions_[0];
+  return only.loop || only.unary || only.binary;
+}
+
+template <class T>
 void Evaluator<T>::run(const T* const* inputs, const int64_t* steps, int64_t n, T* scratch, T* last) const {
   for (const Instruction<T>& instruction : instructions_) {
     const bool ends = last && &instruction == &instructions_.back();

@@ -44,6 +44,8 @@ class Evaluator {
   int last_result() const;
   // Whether these may be written over an input: each is read at once.
   bool last_reads_once() const;
+  // Whether all is one loop, which needs no scratch where inputs hold n values each: then n may be above kChunk.
+  bool is_one_loop() const;
   // The values of output k after run, with their step.
   const T* result(size_t k, const T* const* inputs, const int64_t* steps, const T* scratch, int64_t& step) const {
     return value(results_[k], inputs, steps, scratch, step);

@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "ops/activation.h"
+#include "providers/host/common/independent.h"
+#include "providers/host/common/simd.h"
 
 namespace pl::host {
 namespace {
@@ -110,6 +112,16 @@ const Code& gelu_gradient() {
   static const Code code = slope_of(PostOp::function("gelu_erf")).elements;
   return code;
 }
+// sign, but 0 of NaN.
+const Code& sign_or_zero() {
+  static const Code code =
+      pointwise::parse("sign", "y0 = (x0 > 0) - (x0 < 0)", "", 1, 0, pointwise::Arithmetic::f32).elements;
+  return code;
+}
+PL_VECTORISED void sign_or_zero_run(const float* x, float* y, int64_t n, double, double) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] > 0.0f ? 1.0f : 0.0f) - (x[i] < 0.0f ? 1.0f : 0.0f);
+}
 
 }  // namespace
 
@@ -124,6 +136,7 @@ std::vector<JoinedLoop> joined_loops(const Code& code) {
     std::optional<JoinedLoop> loop = finder.dequantize(node);
     if (!loop) loop = finder.quantize(node);
     if (!loop) loop = finder.expression(node, gelu_gradient(), slope, gelu_erf_slope());
+    if (!loop) loop = finder.expression(node, sign_or_zero(), sign_or_zero().results[0], sign_or_zero_run);
     if (!loop || finder.is_number(loop->x)) continue;
     for (int inner : loop->inner) taken[size_t(inner)] = true;
     loops.push_back(*loop);

@@ -1,5 +1,5 @@
-// Groups of nodes of a pointwise program that are one loop: what quantised tensors come from and go to, and the
-// derivative of gelu.
+// Groups of nodes of a pointwise program that are one loop: what quantised tensors come from and go to, the
+// derivative of gelu, and the sign that is 0 of NaN.
 #pragma once
 
 #include <vector>

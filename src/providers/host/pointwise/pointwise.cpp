@@ -92,6 +92,14 @@ struct ElementwiseBody {
     return over && !common.evaluator.last_reads_once() ? -1 : k;
   }
 
+  // Whether runs of the output and of all inputs are neighbours of what is computed in.
+  bool lie_alike(const Nest& nest) const {
+    bool alike = nest.run().stride[0] == 1;
+    for (size_t k = 0; k < common.direct.size(); ++k)
+      alike = alike && common.direct[k] && nest.run().stride[k + 1] == 1;
+    return alike;
+  }
+
   void operator()(const KernelArguments& arguments) const {
     const auto data = common.data(arguments);
     const int straight = this->straight(arguments, data);
@@ -99,9 +107,12 @@ struct ElementwiseBody {
       // Pieces of several short runs share one set of buffers.
       const double work = common.nanoseconds * double(nest.run().size);
       const bool split = nest.runs() < 16 && work * double(nest.runs()) > kSerialNanoseconds;
+      const int64_t step = nest.run().stride[0];
+      const bool at_once = straight >= 0 && common.outputs == 1 && common.evaluator.is_one_loop() && lie_alike(nest);
       const auto body = [&](BlockReader<T>& reader, const int64_t* offsets, int64_t n) {
-        for (int64_t at = 0; at < n; at += kChunk) {
-          const int64_t count = std::min(kChunk, n - at), step = nest.run().stride[0];
+        const int64_t block = at_once ? n : kChunk;
+        for (int64_t at = 0; at < n; at += block) {
+          const int64_t count = std::min(block, n - at);
           T* last =
               straight >= 0 && step == 1 ? static_cast<T*>(output(arguments, straight)) + offsets[0] + at : nullptr;
           reader.run(nest, 1, offsets, at, count, data.data(), common.loads, common.direct, last);

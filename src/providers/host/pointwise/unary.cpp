@@ -1,5 +1,6 @@
 // Kinds unary and cast: y = f(x), element by element; as they lie in memory unless one is a strided view.
 #include "providers/host/common/host.h"
+#include "providers/host/common/unlimited_caster.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/native_unary.h"
 
@@ -142,13 +143,14 @@ struct CastBody {
 };
 
 void list_cast(const Op& op, CandidateList& out) {
+  const auto caster_of = op.attributes[attr::limited] ? caster : unlimited_caster;
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = any_strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const bool dense_both = x.is_dense() && y.is_dense();
     add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
       std::vector<Nest> nests;
       if (!dense_both) nests = with_long_runs(make_nests(x.shape, {{y, {}}, {x, {}}}));
-      return CastBody{caster(x.dtype, y.dtype), x.elements() ? x.padded_elements() : 0, nests, PaddingZeroer(y)};
+      return CastBody{caster_of(x.dtype, y.dtype), x.elements() ? x.padded_elements() : 0, nests, PaddingZeroer(y)};
     });
   }
 }

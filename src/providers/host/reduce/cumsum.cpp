@@ -1,7 +1,8 @@
 // Kind cumsum: running sums and products, in double or of 64 bits.
 //
-// When neighbours in memory belong to different rows, up to kChunk rows run side by side; otherwise kTogether of them
-// take turns, kChunk elements of each at a time, since a row's next sum waits for the one before.
+// When neighbours in memory belong to different rows, up to kChunk rows run side by side.  Otherwise kTogether rows of
+// doubles take turns, kChunk elements of each at a time, since a row's next sum waits for the one before.  Integers wait
+// less, so their rows run one by one, without buffers where s64 lie side by side.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -39,15 +40,23 @@ struct RunningLogOfExponents {
 
 constexpr int kTogether = 4;
 
-// values[r][i], for `Rows` rows, becomes what totals[r] and the row's values up to i give; totals[r] the last of them.
-template <class F, class T, int Rows>
-PL_VECTORISED void run_along(T* totals, T (*values)[kChunk], int64_t n) {
-  T sums[Rows];
-  std::copy_n(totals, Rows, sums);
+// values[r][i], for kTogether rows, becomes what totals[r] and the row's values up to i give; totals[r] becomes the last
+// of them.
+template <class F, class T>
+PL_VECTORISED void run_together(T* totals, T (*values)[kChunk], int64_t n) {
+  T sums[kTogether];
+  std::copy_n(totals, kTogether, sums);
   for (int64_t i = 0; i < n; ++i)
 #pragma GCC unroll 8
-    for (int r = 0; r < Rows; ++r) values[r][i] = sums[r] = F::join(sums[r], values[r][i]);
-  std::copy_n(sums, Rows, totals);
+    for (int r = 0; r < kTogether; ++r) values[r][i] = sums[r] = F::join(sums[r], values[r][i]);
+  std::copy_n(sums, kTogether, totals);
+}
+// The same of one row, from x to y, which may be one place.
+template <class F, class T>
+PL_VECTORISED void run_along(T* total, const T* x, T* y, int64_t n) {
+  T sum = *total;
+  for (int64_t i = 0; i < n; ++i) y[i] = sum = F::join(sum, x[i]);
+  *total = sum;
 }
 template <class F, class T>
 PL_VECTORISED void run_across(T* totals, const T* values, int64_t n) {
@@ -57,14 +66,13 @@ PL_VECTORISED void run_across(T* totals, const T* values, int64_t n) {
 template <class T>
 struct Cumulation {
   T start;
-  void (*along)(T* total, T (*values)[kChunk], int64_t n);      // one row
-  void (*together)(T* totals, T (*values)[kChunk], int64_t n);  // kTogether rows
+  void (*along)(T* total, const T* x, T* y, int64_t n);
+  void (*together)(T* totals, T (*values)[kChunk], int64_t n);
   void (*across)(T* totals, const T* values, int64_t n);
 };
 template <template <class> class Function, class T>
 Cumulation<T> cumulation() {
-  return {Function<T>::start(), run_along<Function<T>, T, 1>, run_along<Function<T>, T, kTogether>,
-          run_across<Function<T>, T>};
+  return {Function<T>::start(), run_along<Function<T>, T>, run_together<Function<T>, T>, run_across<Function<T>, T>};
 }
 
 constexpr double kCumsumNanoseconds = 1.5;  // work of one element on one core
@@ -72,6 +80,7 @@ constexpr double kCumsumNanoseconds = 1.5;  // work of one element on one core
 template <class T>
 struct CumsumBody {
   SplitWalk split;  // operand 0: y, 1: x
+  bool direct;      // x and y hold T
   Cumulation<T> function;
   LoadRun<T> load;
   StoreRun<T> store;
@@ -93,10 +102,28 @@ struct CumsumBody {
     }
   }
 
-  // One row, or kTogether of them, which begin y_step and x_step apart.
-  void row_by_row(const void* x, void* y, const int64_t* first, int rows, int64_t y_step, int64_t x_step) const {
+  void one_row(const void* x, void* y, const int64_t* first) const {
+    T total = function.start, values[kChunk];
+    for (const Nest& nest : split.along) {
+      const Loop& run = nest.run();
+      walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
+        const int64_t y_at = first[0] + offsets[0], x_at = first[1] + offsets[1];
+        if (direct && run.stride[0] == 1 && run.stride[1] == 1)
+          return function.along(&total, static_cast<const T*>(x) + x_at, static_cast<T*>(y) + y_at, n);
+        for (int64_t i = 0; i < n; i += kChunk) {
+          const int64_t count = std::min(kChunk, n - i);
+          load(x, x_at + i * run.stride[1], run.stride[1], count, values);
+          function.along(&total, values, values, count);
+          store(values, count, y, y_at + i * run.stride[0], run.stride[0]);
+        }
+      });
+    }
+  }
+
+  // kTogether rows, which begin y_step and x_step apart.
+  void rows_together(const void* x, void* y, const int64_t* first, int64_t y_step, int64_t x_step) const {
     T totals[kTogether], values[kTogether][kChunk];
-    std::fill_n(totals, rows, function.start);
+    std::fill_n(totals, kTogether, function.start);
     for (const Nest& nest : split.along) {
       const Loop& run = nest.run();
       walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
@@ -104,9 +131,9 @@ struct CumsumBody {
           const int64_t count = std::min(kChunk, n - i);
           const int64_t y_at = first[0] + offsets[0] + i * run.stride[0];
           const int64_t x_at = first[1] + offsets[1] + i * run.stride[1];
-          for (int r = 0; r < rows; ++r) load(x, x_at + r * x_step, run.stride[1], count, values[r]);
-          (rows == 1 ? function.along : function.together)(totals, values, count);
-          for (int r = 0; r < rows; ++r) store(values[r], count, y, y_at + r * y_step, run.stride[0]);
+          for (int r = 0; r < kTogether; ++r) load(x, x_at + r * x_step, run.stride[1], count, values[r]);
+          function.together(totals, values, count);
+          for (int r = 0; r < kTogether; ++r) store(values[r], count, y, y_at + r * y_step, run.stride[0]);
         }
       });
     }
@@ -115,18 +142,21 @@ struct CumsumBody {
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     void* y = output(arguments);
+    constexpr bool waits = std::is_same_v<T, double>;
     const double work = kCumsumNanoseconds * double(split.along_elements) + 10;
     for (const Nest& nest : split.kept) {
       const Loop& kept = nest.run();
       const bool across = split.side_by_side(nest) || split.many_short(nest);
       for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
         for (int64_t i = 0, rows; i < n; i += rows) {
-          rows = across ? std::min(kChunk, n - i) : n - i < kTogether ? 1 : kTogether;
+          rows = across ? std::min(kChunk, n - i) : waits && n - i >= kTogether ? kTogether : 1;
           const int64_t first[2] = {offsets[0] + i * kept.stride[0], offsets[1] + i * kept.stride[1]};
           if (across)
             rows_side_by_side(x, y, first, rows, kept.stride[0], kept.stride[1]);
+          else if (rows == kTogether)
+            rows_together(x, y, first, kept.stride[0], kept.stride[1]);
           else
-            row_by_row(x, y, first, int(rows), kept.stride[0], kept.stride[1]);
+            one_row(x, y, first);
         }
       });
     }
@@ -142,7 +172,12 @@ void add_cumulation(const Op& op, CandidateList& out, const Cumulation<T>& funct
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
     add_candidate(out, op.schema->name, Quality::fair, {x}, {y}, [=] {
-      return CumsumBody<T>{SplitWalk(x.shape, along, {{y, {}}, {x, {}}}), function, load, store, PaddingZeroer(y)};
+      return CumsumBody<T>{SplitWalk(x.shape, along, {{y, {}}, {x, {}}}),
+                           std::is_same_v<T, int64_t> && x.dtype == DType::s64 && y.dtype == DType::s64,
+                           function,
+                           load,
+                           store,
+                           PaddingZeroer(y)};
     });
   }
 }

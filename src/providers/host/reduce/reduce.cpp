@@ -110,18 +110,32 @@ struct ReduceBody {
     store(accumulators, n, out, kept[1], out_step);
   }
 
+  // n results of one run each; what has to be converted is so for as many at once as lie side by side and fit.
+  void reduce_runs(const void* x, int64_t first, int64_t n, int64_t x_step, A* values) const {
+    C buffer[kChunk];
+    const int64_t length = split.along_elements, step = direct ? x_step : length;
+    const int64_t most = direct ? n : x_step == length ? kChunk / length : 1;
+    for (int64_t i = 0; i < n; i += most) {
+      const int64_t count = std::min(most, n - i);
+      const C* rows = buffer;
+      if (direct)
+        rows = static_cast<const C*>(x) + first + i * x_step;
+      else
+        load(x, first + i * x_step, 1, count * length, buffer);
+      for (int64_t r = 0; r < count; ++r) values[i + r] = finished(A(function.run(rows + r * step, length)));
+    }
+  }
+
   // The same, each from all of its elements.
   void reduce_one_by_one(const void* x, void* out, const int64_t* kept, int64_t n, int64_t x_step,
                          int64_t out_step) const {
     A values[kChunk];
-    const bool one_run = direct && split.contiguous(0) && split.along_elements <= kChunk;
+    if (split.contiguous(0) && split.along_elements <= kChunk) {
+      reduce_runs(x, kept[0] + split.along[0].base[0], n, x_step, values);
+      return store(values, n, out, kept[1], out_step);
+    }
     for (int64_t i = 0; i < n; ++i) {
       A value = function.start;
-      if (one_run) {
-        const C* row = static_cast<const C*>(x) + kept[0] + split.along[0].base[0] + i * x_step;
-        values[i] = finished(A(function.run(row, split.along_elements)));
-        continue;
-      }
       for (const Nest& along : split.along)
         value = function.join(value, reduce_from(along, x, kept[0] + i * x_step, 0, along.runs()));
       values[i] = finished(value);
@@ -133,7 +147,7 @@ struct ReduceBody {
     const void* x = input(arguments, 0);
     void* out = output(arguments);
     const double work = kReduceNanoseconds * double(split.along_elements) + 10;
-    const bool rows = direct && split.contiguous(0) && split.along_elements >= kRowElements;
+    const bool rows = split.contiguous(0) && split.along_elements >= kRowElements;
     for (const Nest& nest : split.kept) {
       const Loop& kept = nest.run();
       if (nest.elements() == 1) {

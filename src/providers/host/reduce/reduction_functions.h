@@ -73,7 +73,8 @@ struct Minimum {
 };
 
 // The contributions of n neighbours, n at most kChunk: in 64 lanes, so that a join does not wait for the one before, then
-// in 16, then one by one.
+// in 16, then one by one.  Lanes begin with their first contributions: to fill them before took longer than a
+// row of 64.
 template <class F, class C>
 PL_VECTORISED C reduce_run(const C* x, int64_t n) {
   constexpr int kMany = 64, kFew = 16;
@@ -81,16 +82,19 @@ PL_VECTORISED C reduce_run(const C* x, int64_t n) {
   int64_t i = 0;
   if (n >= kFew) {
     C few[kFew];
-    for (int l = 0; l < kFew; ++l) few[l] = F::start();
     if (n >= kMany) {
       C many[kMany];
-      for (int l = 0; l < kMany; ++l) many[l] = F::start();
-      for (; i + kMany <= n; i += kMany)
+      for (int l = 0; l < kMany; ++l) many[l] = F::join(F::start(), F::of(x[l]));
+      for (i = kMany; i + kMany <= n; i += kMany)
         for (int l = 0; l < kMany; ++l) many[l] = F::join(many[l], F::of(x[i + l]));
-      for (int part = 0; part < kMany; part += kFew) {
+      for (int l = 0; l < kFew; ++l) few[l] = F::join(many[l], many[l + kFew]);
+      for (int part = 2 * kFew; part < kMany; part += kFew) {
         PL_ROLLED
         for (int l = 0; l < kFew; ++l) few[l] = F::join(few[l], many[l + part]);
       }
+    } else {
+      for (int l = 0; l < kFew; ++l) few[l] = F::join(F::start(), F::of(x[l]));
+      i = kFew;
     }
     for (; i + kFew <= n; i += kFew) {
       PL_ROLLED

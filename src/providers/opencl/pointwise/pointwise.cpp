@@ -139,6 +139,8 @@ void list_unary(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 // Storing saturates floats and wraps integers around, so that a cast is one or no function.
 void list_cast(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.attributes[attr::function] == "trunc" && !op.attributes[attr::limited])
+    return out.refuse("opencl", "cast: kernels limit what integers cannot hold");
   Expressions what;
   what.epilogue = op.attributes[attr::function];
   // An image for a first layer: cast and reorder in one.
