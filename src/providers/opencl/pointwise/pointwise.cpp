@@ -1,6 +1,7 @@
 // The ops that are expressions: pointwise, unary, binary, where, prelu and reduce, on the generator of
 // pointwise_kernel.h.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "ops/post_ops.h"
@@ -137,10 +138,28 @@ void list_unary(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_expressions(op, device, out, what);
 }
 
+// Floats as integers, where those that these cannot hold become the least s64 or s32: of which small ones are the low
+// bits, the rest of a division by 256.
+Expressions unlimited_cast(const Op& op) {
+  Expressions what;
+  const DType to = op.out().dtype;
+  what.scalars = {std::ldexp(1.0, to == DType::s64 ? 63 : 31)};
+  if (size_of(to) > 1) {
+    what.elements = "y0 = x0 < s0 ? x0 : -s0";
+    what.epilogue = "trunc";
+    return what;
+  }
+  what.elements =
+      "t = x0 < s0 && x0 > -s0 ? (x0 < 0 ? ceil(x0) : floor(x0)) : 0; r = t - s1 * floor(t / s1); "
+      "y0 = r < s2 ? r : r - s1";
+  what.scalars.insert(what.scalars.end(), {256, to == DType::s8 ? 128.0 : 256.0});
+  return what;
+}
+
 // Storing saturates floats and wraps integers around, so that a cast is one or no function.
 void list_cast(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (op.attributes[attr::function] == "trunc" && !op.attributes[attr::limited])
-    return out.refuse("opencl", "cast: kernels limit what integers cannot hold");
+  const bool cuts = op.attributes[attr::function] == "trunc";
+  if (cuts && !op.attributes[attr::limited]) return list_expressions(op, device, out, unlimited_cast(op));
   Expressions what;
   what.epilogue = op.attributes[attr::function];
   // An image for a first layer: cast and reorder in one.
