@@ -1,6 +1,7 @@
 #include "providers/onednn/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include "core/status.h"
@@ -168,10 +169,15 @@ PrimitiveAttributes::PrimitiveAttributes() {
   post_ops_.reset(post_ops);
 }
 
+// Without AVX-512 products of matrices apply post-ops by scalar code, whose relu multiplies by its slope: 0 * -infinity is
+// NaN, where its clip gives 0.
 void PrimitiveAttributes::eltwise(const std::vector<Eltwise>& steps) {
-  for (const Eltwise& step : steps)
+  for (Eltwise step : steps) {
+    if (step.algorithm == dnnl_eltwise_relu && step.alpha == 0 && !has_avx512())
+      step = {dnnl_eltwise_clip_v2, 0, INFINITY};
     expect_success(dnnl_post_ops_append_eltwise(post_ops_.get(), step.algorithm, step.alpha, step.beta),
                    "dnnl_post_ops_append_eltwise");
+  }
 }
 
 int PrimitiveAttributes::binary(const PostOp& step, const_dnnl_memory_desc_t operand) {

@@ -59,6 +59,11 @@ std::string instruction_set() {
   return text.compare(0, head.size(), head) == 0 ? text.substr(head.size()) : text;
 }
 
+bool has_avx512() {
+  static const bool has = instruction_set().rfind("avx512", 0) == 0;
+  return has;
+}
+
 // An instruction set is a set of bits that holds those of the sets it contains.
 bool has_products_of(DType dtype) {
   if (dtype != DType::f16 && dtype != DType::bf16) return dtype == DType::f32;

@@ -44,6 +44,7 @@ void expect_success(dnnl_status_t status, const char* what);
 std::string library_version();
 // "avx512_core_bf16": the newest one that oneDNN uses here; ONEDNN_MAX_CPU_ISA lowers it.
 std::string instruction_set();
+bool has_avx512();  // in that instruction set
 // Whether it has products of the dtype: of f16 by AVX512-FP16 or AMX-FP16, of bf16 by AVX512-BF16 or AMX-BF16.
 bool has_products_of(DType dtype);
 

@@ -68,11 +68,6 @@ double reach_by_rows(const Op& op) {
   return columns % kPageFloats == 0 ? kInRowsOfPages : kInRows;
 }
 
-bool has_avx512() {
-  static const bool has = starts_with(instruction_set(), "avx512");
-  return has;
-}
-
 double efficiency_of(const Op& op, std::string_view name, const TensorDesc& y, bool reference) {
   if (reference) return 0.01;
   const bool wide = has_avx512();
