@@ -272,6 +272,21 @@ def test_cast_limits_and_wraps(device):
         np.testing.assert_array_equal(ops.cast(pl.asarray(wide, device=device), name), wide.astype(dtype))
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_casts_that_limit_nothing(device, half):
+    """What an integer cannot hold, and NaN, becomes the least of 64 bits, or of 32, of which bytes are the low bits."""
+    x = np.array(
+        [0.9, -1.9, 300, -129, 255, 256, -(2.0**31), 3e9, -3e9, 1e19, -1e19, INFINITY, -INFINITY, NAN], "float32"
+    )
+    with np.errstate(over="ignore"):
+        x = x.astype("float16") if half else x
+    for name, dtype, bits in (("s8", "int8", 32), ("u8", "uint8", 32), ("s32", "int32", 32), ("s64", "int64", 64)):
+        fits = np.abs(x.astype("float64")) < 2.0 ** (bits - 1)
+        cut = np.where(fits, np.trunc(np.where(fits, x, 0)).astype("int64"), -(2 ** (bits - 1)))
+        given = pl.asarray(x, device=device)
+        np.testing.assert_array_equal(ops.cast(given, name, limited=False), cut.astype(dtype), err_msg=name)
+
+
 def test_special_values(device):
     x = pl.asarray(np.array([NAN, INFINITY, -INFINITY, -0.0, 2.5, -2.5], "float32"), device=device)
     np.testing.assert_array_equal(ops.isnan(x), [True, False, False, False, False, False])

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ops/view.h"
@@ -112,10 +113,60 @@ class Lister {
           if (known.size() < kMaxViewStates) add_distinct(known, state.outputs[k]);
         }
     }
+    count_absorbed(result);
     return result;
   }
 
  private:
+  // Kernels that do the work of those before and behind them (graph/absorbed_steps.cpp) save the launches of these.
+  void count_absorbed(std::vector<NodeStates>& nodes) const {
+    const auto absorbs = [](const State& state) { return state.way && state.way->candidate.absorbs; };
+    std::vector<int> maker(graph_.values().size(), -1);
+    std::optional<std::vector<std::vector<int32_t>>> consumers;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Node& node = graph_.node(i);
+      for (const ValueId id : node.outputs) maker[size_t(id)] = int(i);
+      if (std::none_of(nodes[i].states.begin(), nodes[i].states.end(), absorbs)) continue;
+      if (!consumers) consumers = graph_.consumers();
+      const int before = maker[size_t(node.inputs[0])], behind = only_reader(nodes, *consumers, node.outputs[0]);
+      const bool alone = behind >= 0 && reads_only(graph_.node(size_t(behind)), node);
+      const int saved = (before >= 0 && only_reader(nodes, *consumers, node.inputs[0]) == int(i) &&
+                         may_be_absorbed(nodes[size_t(before)], Candidate::Absorbed::before)) +
+                        (alone && may_be_absorbed(nodes[size_t(behind)], Candidate::Absorbed::behind));
+      for (State& state : nodes[i].states) {
+        if (!absorbs(state)) continue;
+        state.saved_ms = saved * context_.catalog().rates(*nodes[i].device).overhead_ms;
+        state.ms = cost_of(state);
+      }
+    }
+  }
+  static bool may_be_absorbed(const NodeStates& node, Candidate::Absorbed where) {
+    return std::any_of(node.states.begin(), node.states.end(),
+                       [&](const State& state) { return state.way && state.way->candidate.absorbed == where; });
+  }
+  // The only node that reads the value, or views of it; -1: there are others, or it is an output.
+  int only_reader(const std::vector<NodeStates>& nodes, const std::vector<std::vector<int32_t>>& consumers,
+                  ValueId id) const {
+    for (const GraphOutput& output : graph_.outputs())
+      if (output.value == id) return -1;
+    int only = -1;
+    for (const int32_t n : consumers[size_t(id)]) {
+      const bool view = nodes[size_t(n)].kind == NodeStates::Kind::view;
+      const int found = view ? only_reader(nodes, consumers, graph_.node(size_t(n)).outputs[0]) : n;
+      if (found < 0 || (only >= 0 && only != found)) return -1;
+      only = found;
+    }
+    return only;
+  }
+  // Whether all inputs are what `source` makes, or views of it.
+  bool reads_only(const Node& node, const Node& source) const {
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+      const Node* made = id == kNoValue ? nullptr : graph_.maker(id);
+      while (made && made->schema->view && made != &source) made = graph_.maker(made->inputs[0]);
+      return made == &source;
+    });
+  }
+
   // Of every value the descriptions that it has as a part of the outermost concat around it.
   void find_strided_views() {
     for (size_t i = graph_.nodes().size(); i-- > 0;) {

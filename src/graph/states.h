@@ -37,7 +37,7 @@ struct State {
   std::vector<size_t> shifts;
   double ms = 0;          // of the way, and what is packed for it in every run
   double packing_ms = 0;  // the latter: of inputs that are no constants
-  double saved_ms = 0;    // of the way: by a launch that runs with those of others
+  double saved_ms = 0;    // of the way: by launches that run with those of others, or that it does the work of
 };
 
 struct NodeStates {

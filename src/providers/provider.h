@@ -90,7 +90,10 @@ struct Candidate {
   // Inputs, bit i for input i, in whose memory an output may be written, if the two are described alike: each element
   // is read before it is written.  Where there are several outputs, each in another input's.
   uint32_t in_place = 0;
-  bool together = false;    // its kernel may run with others (providers/together.h)
+  bool together = false;  // its kernel may run with others (providers/together.h)
+  bool absorbs = false;   // its kernel may do the work of those before and behind it (Absorbs)
+  // Where it may stand beside one of these that does its work.
+  enum class Absorbed { never, before, behind } absorbed = Absorbed::never;
   bool ends_later = false;  // its last launch may run with those of others (EndsLater)
   bool reference = false;   // slow by design: admitted only when nothing else exists
   // A provider's own estimate relative to the device's rates: 1 means the roofline is reached, more that

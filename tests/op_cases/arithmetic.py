@@ -58,15 +58,6 @@ add(
         rng.standard_normal((19, 1, 1)).astype("f4"),
     ],
 )
-for _dtype in ("float32", "float16"):  # of float32 one loop over all
-    add(
-        "pointwise",
-        lambda rng, to=_dtype: [rng.choice([1.5, -2.0, 0.0, np.inf, -np.inf, np.nan], (3, 700)).astype(to)],
-        lambda torch, f, t, a: (t[0] > 0).double() - (t[0] < 0).double(),
-        variadic=True,
-        expressions="y0 = (x0 > 0) - (x0 < 0)",
-        name=f"sign {_dtype}",
-    )
 add(
     "pointwise",
     normal(X4, (19, 1, 1)),

@@ -142,6 +142,7 @@ void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const
     Candidate candidate = base;
     candidate.implementation = concat("matmul_skinny[", tile.rows, "x", tile.columns, ",lanes=", lanes, "]");
     candidate.efficiency = device.capabilities().cpu ? 0.05 : tile.rows < 4 ? 0.85 : 0.5;
+    candidate.absorbs = t.pixels() <= kMostAbsorbed;
     candidate.prepare = [&device, op, t, tile, vector, lanes] {
       return std::make_unique<SkinnyKernel>(device, op, t, tile, vector, lanes);
     };

@@ -16,14 +16,17 @@ struct RowNorm {
   DType weight = DType::f32;
 };
 
+// Nothing: it is another norm, or rows lie otherwise.
+std::optional<RowNorm> row_norm(const Op& op, const Candidate& candidate);
+
 class NormKernel final : public KernelList {
  public:
-  NormKernel(OpenclDevice& device, const Op& op, const Candidate& candidate);
-  // Nothing: it is another norm, or rows lie otherwise.
+  NormKernel(OpenclDevice& device, const Op& op, const Candidate& candidate)
+      : KernelList(device), norm_(row_norm(op, candidate)) {}
   const std::optional<RowNorm>& norm() const { return norm_; }
 
  private:
-  std::optional<RowNorm> norm_;
+  const std::optional<RowNorm> norm_;
 };
 
 }  // namespace pl::opencl

@@ -11,13 +11,15 @@
 
 namespace pl::opencl {
 
-NormKernel::NormKernel(OpenclDevice& device, const Op& op, const Candidate& candidate) : KernelList(device) {
+std::optional<RowNorm> row_norm(const Op& op, const Candidate& candidate) {
   if (op.schema->kind != "layer_norm" || op.attributes[attr::centred] || op.attributes[attr::limited] || op.has(2) ||
       op.attributes[attr::normalized_shape].size() != 1)
-    return;
+    return std::nullopt;
   const TensorDesc& x = candidate.inputs[0];
-  if (!same_memory(x, TensorDesc::dense(x.dtype, x.shape)) || !same_memory(x, candidate.outputs[0])) return;
-  norm_ = {x.shape[x.rank() - 1], op.attributes[attr::eps], x.dtype, op.has(1), op.has(1) ? op.in(1).dtype : x.dtype};
+  if (!same_memory(x, TensorDesc::dense(x.dtype, x.shape)) || !same_memory(x, candidate.outputs[0]))
+    return std::nullopt;
+  const DType weight = op.has(1) ? op.in(1).dtype : x.dtype;
+  return RowNorm{x.shape[x.rank() - 1], op.attributes[attr::eps], x.dtype, op.has(1), weight};
 }
 
 namespace {
@@ -232,6 +234,7 @@ void list_normalise_groups(const Op& op, OpenclDevice& device, CandidateList& ou
         if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
       candidate.efficiency = efficiency_of_groups(device, *rows, true);
       candidate.workspace_bytes = way.parts ? rows->stats_bytes(2) : 0;
+      if (row_norm(op, candidate)) candidate.absorbed = Candidate::Absorbed::before;
       candidate.prepare = [&device, op, candidate, rows = *rows, places = places.value_or(WeightPlaces()),
                            groups = all.groups,
                            of_group] { return prepare_groups(device, op, candidate, rows, places, groups, of_group); };
@@ -247,6 +250,7 @@ void list_normalise(const Op& op, OpenclDevice& device, CandidateList& out) {
     for (int i : {1, 2})  // read as one run, the last dimension fastest
       if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
     candidate.efficiency = efficiency_by_rows(device, op.in(0).elements(), row_size, 0.1);
+    if (row_norm(op, candidate)) candidate.absorbed = Candidate::Absorbed::before;
     candidate.prepare = [&device, op, candidate] { return prepare_normalise(device, op, candidate); };
     return true;
   });

@@ -8,6 +8,7 @@
 #include "ops/quantized.h"
 #include "providers/opencl/pointwise/expressions.h"
 #include "providers/opencl/pointwise/pointwise_kernel.h"
+#include "providers/opencl/pointwise/pointwise_together.h"
 #include "providers/opencl/reduce/reduce_vectors.h"
 #include "providers/opencl/reorder/reorder_pieces.h"
 #include "providers/opencl/runtime/opencl_provider.h"
@@ -97,6 +98,7 @@ void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, co
     auto plan = std::make_shared<ComputationPlan>();
     if (!plan_computation(device, std::move(in_layout), *plan, reason)) continue;
     candidate.workspace_bytes = plan->workspace_bytes;
+    if (!reduces && is_joinable(*plan)) candidate.absorbed = Candidate::Absorbed::behind;
     candidate.prepare = [&device, plan] { return prepare_computation(device, *plan); };
     // A work-item reads the elements that it writes, and no other one does.
     if (!reduces && op.inputs.size() < 32) candidate.in_place = (1u << op.inputs.size()) - 1;
