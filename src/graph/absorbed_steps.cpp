@@ -1,5 +1,5 @@
-// Steps whose kernels do the work of a neighbour, too (Absorbs of providers/together.h), a norm where its
-// rows are multiplied by a matrix, what is done to the results of a product where they are summed up.
+// Steps whose kernels do a neighbour's work, too (Absorbs of providers/together.h): a norm where its rows are multiplied by
+// a matrix, what is done to a product's results where they are summed up.
 #include <algorithm>
 #include <utility>
 
@@ -91,7 +91,9 @@ void Lowering::absorb_steps() {
          {&Lowering::absorb_before, &Lowering::absorb_behind}) {
       try {
         if ((this->*absorb)(n, used)) used = uses();
-      } catch (const NotBuilt&) {  // stays apart
+      } catch (const NotBuilt&) {  // they stay apart
+      } catch (const Error& error) {
+        if (error.code() != Code::device) throw;  // a driver that cannot build it builds them one by one
       }
     }
   }
