@@ -2,10 +2,12 @@
 
 import gc
 import os
+import subprocess
 import sys
 import tempfile
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
@@ -92,6 +94,18 @@ def opencl_device() -> str:
     if not names:
         pytest.skip("no OpenCL device: " + "; ".join(pl.device.describe()["providers"][-1]["notes"]))
     return names[0]
+
+
+@pytest.fixture
+def run_as_gpu(opencl_device: str, tmp_path: Path) -> Callable[..., str]:
+    """Runs a file as a program whose OpenCL devices are treated as GPUs; what it prints."""
+    environment = os.environ | {"PYLAYOUT_OPENCL_AS": "gpu", "PYLAYOUT_CACHE_DIR": str(tmp_path)}
+
+    def run(file: str, *arguments: str) -> str:
+        command = [sys.executable, file, *arguments]
+        return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    return run
 
 
 @pytest.fixture

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import pylayout as pl
 
@@ -96,11 +93,8 @@ def run_all() -> None:
     print(json.dumps({name: run(device, **case) for name, case in CASES.items()}))
 
 
-@pytest.mark.usefixtures("opencl_device")
-def test_products_of_few_rows_do_the_work_of_norms_and_gates(tmp_path: Any) -> None:
-    environment = os.environ | {"PYLAYOUT_OPENCL_AS": "gpu", "PYLAYOUT_CACHE_DIR": str(tmp_path)}
-    ran = subprocess.run([sys.executable, __file__], env=environment, check=True, capture_output=True, text=True)
-    found = json.loads(ran.stdout)
+def test_products_of_few_rows_do_the_work_of_norms_and_gates(run_as_gpu: Callable[..., str]) -> None:
+    found = json.loads(run_as_gpu(__file__))
     assert found.keys() == CASES.keys()
     for name, case in CASES.items():
         assert found[name]["launched"] == case["left"], name

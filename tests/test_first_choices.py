@@ -1,11 +1,6 @@
 """What estimates alone choose on OpenCL devices that are treated as GPUs (PYLAYOUT_OPENCL_AS)."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
-import pytest
 
 import pylayout as pl
 
@@ -29,12 +24,9 @@ def first_choices():
             print(op, rows, pl.query(op, x, **attributes).candidates[0]["implementation"])
 
 
-@pytest.mark.usefixtures("opencl_device")
-def test_rows_are_taken_by_the_kernels_for_them_however_few_they_are(tmp_path):
+def test_rows_are_taken_by_the_kernels_for_them_however_few_they_are(run_as_gpu):
     """The kernels for any layout leave as much of a device idle, where there are few rows, as those by work-groups."""
-    environment = os.environ | {"PYLAYOUT_OPENCL_AS": "gpu", "PYLAYOUT_CACHE_DIR": str(tmp_path)}
-    ran = subprocess.run([sys.executable, __file__], env=environment, check=True, capture_output=True, text=True)
-    chosen = [line.split() for line in ran.stdout.splitlines()]
+    chosen = [line.split() for line in run_as_gpu(__file__).splitlines()]
     assert [(op, int(rows)) for op, rows, _ in chosen] == [(op, rows) for op in CALLS for rows in ROWS]
     assert not [each for each in chosen if each[2].endswith("_rows")]
 

@@ -39,6 +39,7 @@
 #define LANES (VALUES / VECTOR)
 #define SETS (ITEMS / LANES)
 #define NEAR 16  // of the scores' largest, each of which one work-item finds first
+#define JOINED 16  // parts that are read at a time
 #define TURN (ROWS < 4 ? ROWS : 4)  // rows whose sums are in local memory at a time
 #define PER_LN2 1.44269504089f
 #define QUAD_PRODUCT(a, b) fma((a).s3, (b).s3, fma((a).s2, (b).s2, fma((a).s1, (b).s1, (a).s0 * (b).s0)))
@@ -60,6 +61,12 @@ typedef float4 piece_t;
         i[5] = (head)*GROUP + (r) / QUERIES;   \
         i[6] = (r) % QUERIES;                  \
     }
+
+static inline float largest_of_near(__local const float* near) {
+    float largest = near[0];
+    _Pragma("unroll") for (int t = 1; t < NEAR; ++t) largest = fmax(largest, near[t]);
+    return largest;
+}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
@@ -143,8 +150,7 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     barrier(CLK_LOCAL_MEM_FENCE);
     float largest[ROWS];
     EACH_ROW(r) {
-        largest[r] = near[r][0];
-        _Pragma("unroll") for (int t = 1; t < NEAR; ++t) largest[r] = fmax(largest[r], near[r][t]);
+        largest[r] = largest_of_near(near[r]);
         weights[r][item] = score[r] == -INFINITY ? 0.0f : exp2(score[r] - largest[r]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -187,10 +193,9 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (item < ROWS) {
-        float most = near[item][0], sum = 0.0f;
-        _Pragma("unroll") for (int t = 1; t < NEAR; ++t) most = fmax(most, near[item][t]);
+        float sum = 0.0f;
         _Pragma("unroll") for (int s = 0; s < SETS; ++s) sum += weights[item][s];
-        own[item * (VALUES + 2)] = most;
+        own[item * (VALUES + 2)] = largest_of_near(near[item]);
         own[item * (VALUES + 2) + 1] = sum;
     }
 }
@@ -211,26 +216,26 @@ __kernel void attention_join(TENSOR_IN(K, k),
     AT_ROW(i, head, r)
     __global const float* own = parts + from + ((ulong)of_keys * count * ROWS + r) * (VALUES + 2);
     const idx_t step = ROWS * (VALUES + 2);
-    // Loads of NEAR parts, without a branch, so that all are on their way at a time.  What nobody sees has no sums.
+    // Loads of JOINED parts, without a branch, so that all are on their way at a time.  What nobody sees has no sums.
     float base = -INFINITY, sum = 0.0f, total = 0.0f;
 #ifdef SINKS_DTYPE
     base = LOAD(SINKS, sinks, ROW_AT(SINKS, i)) * PER_LN2;
     total = base == -INFINITY ? 0.0f : 1.0f;
 #endif
-    for (idx_t p = 0; p < count; p += NEAR) {
-        float largest[NEAR], totals[NEAR], sums[NEAR], most = base;
-        _Pragma("unroll") for (int t = 0; t < NEAR; ++t) {
+    for (idx_t p = 0; p < count; p += JOINED) {
+        float largest[JOINED], totals[JOINED], sums[JOINED], most = base;
+        _Pragma("unroll") for (int t = 0; t < JOINED; ++t) {
             const idx_t at = min(p + t, count - 1) * step;
             largest[t] = own[at];
             totals[t] = p + t < count ? own[at + 1] : 0.0f;
             sums[t] = own[at + 2 + column];
         }
-        _Pragma("unroll") for (int t = 0; t < NEAR; ++t) most = fmax(most, largest[t]);
+        _Pragma("unroll") for (int t = 0; t < JOINED; ++t) most = fmax(most, largest[t]);
         const float factor = base == most ? 1.0f : exp2(base - most);
         base = most;
         sum *= factor;
         total *= factor;
-        _Pragma("unroll") for (int t = 0; t < NEAR; ++t) {
+        _Pragma("unroll") for (int t = 0; t < JOINED; ++t) {
             const float factor_of_part = exp2(largest[t] - base);
             if (totals[t] == 0.0f) continue;
             total += totals[t] * factor_of_part;

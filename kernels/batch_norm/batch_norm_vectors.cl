@@ -13,16 +13,8 @@
 #define MEAN_DTYPE f32
 #define VAR_DTYPE f32
 #endif
-#ifdef WEIGHT_DTYPE
-#define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
-#else
-#define WEIGHT_PARAMETER
-#endif
-#ifdef BIAS_DTYPE
-#define BIAS_PARAMETER , __global const STORAGE_T(BIAS)* restrict bias
-#else
-#define BIAS_PARAMETER
-#endif
+#define FACTORS LOAD
+#include "normalise/weights.clh"
 
 #define LOAD_VECTOR(T, p, at) LOADV(T, VECTOR, p, at)
 #define RESULT(k, c, at, b, s, r, fresh, tail)                                           \

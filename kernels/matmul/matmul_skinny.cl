@@ -27,11 +27,6 @@
 #ifndef NORMS
 #define NORMS 0
 #endif
-#ifdef WEIGHT_DTYPE
-#define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
-#else
-#define WEIGHT_PARAMETER
-#endif
 #if NORMS
 #define NORM_PARAMETER , const float eps
 #else
@@ -67,7 +62,8 @@
 #define TILES 2  // tiles of a work-group: 1, 2, 4, 8, 16
 #endif
 
-#define SUMS (TILE_M * (TILE_N + NORMS))
+#define SUMS_OF_ROW (TILE_N + NORMS)  // the last one of squares
+#define SUMS (TILE_M * SUMS_OF_ROW)
 #define STEP (LANES * VECTOR)
 #define NEAR (LANES > 64 ? 16 : LANES > 8 ? 8 : LANES)
 
@@ -97,16 +93,13 @@ typedef float4 piece_t;
         _Pragma("unroll") for (int i = 0; i < TILE_M; ++i)                                                         \
             _Pragma("unroll") for (int j = 0; j < TILE_N; ++j) ADD_PIECE(sum[i][j], (x)[i], (w)[j]);               \
     }
+#define FACTORS LOAD_PIECE
+#include "normalise/weights.clh"
 #if NORMS
-#ifdef WEIGHT_DTYPE
-#define TIMES_WEIGHT(x, k) x *= LOAD_PIECE(WEIGHT, weight, k);
-#else
-#define TIMES_WEIGHT(x, k)
-#endif
 #define NORM_PIECES(x, k)                                                                                          \
     _Pragma("unroll") for (int i = 0; i < TILE_M; ++i) {                                                           \
         ADD_PIECE(sum[i][TILE_N], (x)[i], (x)[i]);                                                                 \
-        TIMES_WEIGHT((x)[i], k)                                                                                    \
+        (x)[i] = (x)[i] TIMES_WEIGHT(k);                                                                           \
     }
 #else
 #define NORM_PIECES(x, k)
@@ -124,12 +117,12 @@ void matmul_skinny(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), RESULT_PARAMETER EP
     __local float lanes[TILES][SUMS][LANES + 1];  // one more: lanes begin in different banks
     const int lane = (int)get_local_id(0), tile = (int)get_local_id(1);
     const idx_t m0 = (idx_t)get_group_id(2) * TILE_M, n0 = ((idx_t)get_group_id(1) * TILES + tile) * COLUMNS_OF_TILE;
-    float sum[TILE_M][TILE_N + NORMS];
+    float sum[TILE_M][SUMS_OF_ROW];
     idx_t left[TILE_M], right[TILE_N];  // beyond the last row or column: the last one again
     _Pragma("unroll") for (int i = 0; i < TILE_M; ++i) left[i] = min(m0 + i, rows - 1) * terms;
     _Pragma("unroll") for (int j = 0; j < TILE_N; ++j) right[j] = min(COLUMN(n0, j), columns - 1) * terms;
     _Pragma("unroll") for (int i = 0; i < TILE_M; ++i)
-        _Pragma("unroll") for (int j = 0; j < TILE_N + NORMS; ++j) sum[i][j] = 0.0f;
+        _Pragma("unroll") for (int j = 0; j < SUMS_OF_ROW; ++j) sum[i][j] = 0.0f;
     idx_t k = lane * VECTOR;
     for (; k + (UNROLL - 1) * STEP < terms; k += UNROLL * STEP) {
         piece_t x[UNROLL][TILE_M], w[UNROLL][TILE_N];
@@ -142,8 +135,7 @@ void matmul_skinny(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), RESULT_PARAMETER EP
         ADD_PIECES(x, w, k)
     }
     _Pragma("unroll") for (int i = 0; i < TILE_M; ++i)
-        _Pragma("unroll") for (int j = 0; j < TILE_N + NORMS; ++j)
-            lanes[tile][i * (TILE_N + NORMS) + j][lane] = sum[i][j];
+        _Pragma("unroll") for (int j = 0; j < SUMS_OF_ROW; ++j) lanes[tile][i * SUMS_OF_ROW + j][lane] = sum[i][j];
     barrier(CLK_LOCAL_MEM_FENCE);
     if (LANES > NEAR) {
         for (uint at = (uint)lane; at < SUMS * NEAR; at += LANES) {
@@ -154,7 +146,7 @@ void matmul_skinny(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), RESULT_PARAMETER EP
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-#define SUM_OF(i, j) sum_of_near(lanes[tile][(i) * (TILE_N + NORMS) + (j)])
+#define SUM_OF(i, j) sum_of_near(lanes[tile][(i) * SUMS_OF_ROW + (j)])
 #if NORMS
 #define RESULT_OF(i, j) (SUM_OF(i, j) / sqrt(SUM_OF(i, TILE_N) / (float)terms + eps))
 #else

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <tuple>
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -374,14 +375,14 @@ class Measurement {
 
   // Null where the device has no memory left for it.
   Buffer* sweep() {
-    if (sweep_ || no_sweep_) return sweep_.get();
+    if (sweep_) return sweep_->get();
+    sweep_.emplace();
     try {
-      sweep_ = device_.allocate(kSweepBytes);
+      *sweep_ = device_.allocate(kSweepBytes);
     } catch (const Error& error) {
       if (error.code() != Code::out_of_memory) throw;
-      no_sweep_ = true;
     }
-    return sweep_.get();
+    return sweep_->get();
   }
 
   void take_first_samples() {
@@ -451,9 +452,8 @@ class Measurement {
   const MeasureOptions& options_;
   Buffers buffers_;
   std::vector<Timed> timed_;
-  BufferRef sweep_;
-  bool no_sweep_ = false;
-  size_t first_ = 0;  // that the next round begins with
+  std::optional<BufferRef> sweep_;  // once it was asked for
+  size_t first_ = 0;                // that the next round begins with
   MeasureClock::time_point began_;
 };
 

@@ -221,16 +221,15 @@ void Lowering::join(const std::vector<int>& list, bool in_place) {
   } catch (const NotBuilt&) {
     return;
   }
-  for (int n : list) {
-    Step& step = program_.steps_[size_t(n)];
-    if (n != host) run_elsewhere(step);
-  }
   Step& step = program_.steps_[size_t(host)];
   step.kernel = std::move(together);
   step.inputs = std::move(inputs);
   step.outputs = std::move(outputs);
-  for (int n : list)
-    if (n != host) step.runs_too.push_back(n);
+  for (int n : list) {
+    if (n == host) continue;
+    run_elsewhere(program_.steps_[size_t(n)]);
+    step.runs_too.push_back(n);
+  }
 }
 
 }  // namespace pl

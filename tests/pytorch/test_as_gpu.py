@@ -2,8 +2,6 @@
 passes and kernels there that processors are not given.  Losses are those of PyTorch in float64.
 """
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,8 +9,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
-
-from compile_testing import needs_opencl  # noqa: E402
 
 import pylayout as pl  # noqa: E402
 
@@ -48,10 +44,8 @@ def compare(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
-def test_steps_are_as_exact_as_on_other_devices(name, torchvision_models, tmp_path):
-    needs_opencl()
-    environment = os.environ | {"PYLAYOUT_OPENCL_AS": "gpu", "PYLAYOUT_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, __file__, name], env=environment, check=True)
+def test_steps_are_as_exact_as_on_other_devices(name, torchvision_models, run_as_gpu):
+    run_as_gpu(__file__, name)
 
 
 if __name__ == "__main__":

@@ -323,6 +323,12 @@ size_t to_line(size_t bytes) {
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
+// What a primitive wants beside its tensors; null where it wants nothing.
+const_dnnl_memory_desc_t memory_for(const_dnnl_primitive_desc_t pd, int argument) {
+  const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, argument);
+  return md && dnnl_memory_desc_get_size(md) ? md : nullptr;
+}
+
 // Of the workspace, that hold the result which a step takes.
 size_t bytes_between(const Lister::Step& step) {
   return step.between ? to_line(dnnl_memory_desc_get_size(step.between.get())) : 0;
@@ -335,13 +341,13 @@ std::optional<TensorDesc> Lister::described(const_dnnl_memory_desc_t md, const B
   const TensorDesc& tensor = binding.output ? op_.out(binding.index) : op_.in(binding.index);
   auto blocked = read_desc(md);
   if (!blocked || (binding.view && !binding.view(*blocked))) return std::nullopt;
-  auto read = blocked->tensor(tensor.dtype);
+  std::optional<TensorDesc> read = blocked->tensor(tensor.dtype);
   if (!read || read->shape != tensor.shape) return std::nullopt;
   // The description must hold all that oneDNN's says: it can be reordered to, and needs no more bytes
   // (compensation values behind the weights, for instance, would).
   const MemoryDesc back = to_md(*read);
   if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return std::nullopt;
-  return std::move(*read);
+  return read;
 }
 
 bool Lister::bind(const_dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, Candidate& candidate,
@@ -376,11 +382,10 @@ void Lister::bind_workspace(const_dnnl_primitive_desc_t pd, Candidate& candidate
                             std::vector<Argument>& arguments) const {
   candidate.workspace_bytes = step_ ? bytes_between(*step_) : 0;
   for (const int argument : {DNNL_ARG_SCRATCHPAD, DNNL_ARG_WORKSPACE}) {
-    const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, argument);
-    const size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
-    if (bytes == 0) continue;
+    const auto md = memory_for(pd, argument);
+    if (!md) continue;
     const size_t offset = to_line(candidate.workspace_bytes);
-    candidate.workspace_bytes = offset + bytes;
+    candidate.workspace_bytes = offset + dnnl_memory_desc_get_size(md);
     arguments.push_back({argument, Argument::Source::workspace, 0, offset, share(md)});
   }
   if (!step_) return;
@@ -411,8 +416,7 @@ std::vector<Argument> Lister::arguments_within(const_dnnl_primitive_desc_t withi
   for (const Argument& argument : arguments)
     if (argument.id != DNNL_ARG_SCRATCHPAD && !(argument.source == Source::input && argument.index == accumulated_))
       list.push_back(argument);
-  const auto md = dnnl_primitive_desc_query_md(within, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-  if (md && dnnl_memory_desc_get_size(md)) {
+  if (const auto md = memory_for(within, DNNL_ARG_SCRATCHPAD)) {
     candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(md));
     list.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(md)});
   }
@@ -582,8 +586,7 @@ std::optional<Lister::Step> post_ops_apart(const Op& op, const Described& y, int
   }
   const auto add = [&](dnnl_primitive_desc_t pd, std::vector<Argument> with) {
     PrimitiveDesc description(pd, Destroy());
-    const auto scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-    if (scratchpad && dnnl_memory_desc_get_size(scratchpad)) {
+    if (const auto scratchpad = memory_for(pd, DNNL_ARG_SCRATCHPAD)) {
       with.push_back(argument(DNNL_ARG_SCRATCHPAD, Source::workspace, 0, scratchpad));
       with.back().offset = bytes_between(step);
     }

@@ -137,7 +137,8 @@ void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const
     const int64_t tiles = divided_up(t.out_channels(), tile.columns) * divided_up(t.pixels(), tile.rows);
     int64_t lanes = 8;
     const bool small = tile.rows < 4;
-    while (lanes < (small ? kWorkItems : 64) && (small ? pieces / 4 : (pieces - 1) / 4) >= lanes) lanes *= 2;
+    const int64_t most = small ? kWorkItems : 64, shared = small ? pieces : pieces - 1;
+    while (lanes < most && shared >= 4 * lanes) lanes *= 2;
     while (lanes < kWorkItems && pieces > 2 * lanes && tiles * lanes < wanted) lanes *= 2;
     Candidate candidate = base;
     candidate.implementation = concat("matmul_skinny[", tile.rows, "x", tile.columns, ",lanes=", lanes, "]");
