@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "providers/host/common/halves.h"
-#include "providers/host/common/unlimited_caster.h"
 
 namespace pl::host {
 namespace {

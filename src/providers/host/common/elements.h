@@ -178,6 +178,9 @@ using ConvertRun = void (*)(const void* source, int64_t source_offset, int64_t s
                             int64_t target_offset, int64_t target_stride, int64_t n);
 ConvertRun converter(DType from, DType to);
 ConvertRun caster(DType from, DType to);  // the same, but fractions are cut, and integers wrap around
+// caster(), but floats that an integer cannot hold, and NaN, become the least s64 where that is the target, or the least
+// s32, of which s8 and u8 are the low bits.
+ConvertRun unlimited_caster(DType from, DType to);
 
 inline char* at(void* base, int64_t element, size_t size) { return static_cast<char*>(base) + element * int64_t(size); }
 inline const char* at(const void* base, int64_t element, size_t size) {

@@ -1,6 +1,5 @@
 // Kinds unary and cast: y = f(x), element by element; as they lie in memory unless one is a strided view.
 #include "providers/host/common/host.h"
-#include "providers/host/common/unlimited_caster.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/native_unary.h"
 
