@@ -339,12 +339,14 @@ def figures(devices: dict[str, list[Record]]) -> str:
         [
             "![Plans of whole networks beside the best peer](docs/results/plots/whole-networks.svg)",
             "",
-            "How many times as fast plans of whole networks are as the best peer, geometric means of "
-            f"{networks[0]} and {networks[1]} networks:",
-            f"{on_cpu} beside the better of ONNX Runtime and OpenVINO, on {cpu['machine']['threads']} cores of an "
-            f"{cpu['machine']['name']};",
-            f"{on_gpu} beside PyTorch with cuDNN, batch 16, on an {gpu['machine']['name']} through OpenCL. Every row:",
-            "[Results](docs/results/index.md).",
+            "Speed of pylayout's plans relative to the fastest peer (geometric mean; above 1, pylayout is faster):",
+            "",
+            f"- CPU, {networks[0]} networks, {cpu['machine']['threads']} cores of an {cpu['machine']['name']}, against the "
+            f"better of ONNX Runtime and OpenVINO: {on_cpu}.",
+            f"- GPU, {networks[1]} networks, batch 16, {gpu['machine']['name']} through OpenCL, against PyTorch with cuDNN: "
+            f"{on_gpu}.",
+            "",
+            "Every row: [Results](docs/results/index.md).",
         ]
     )
 
