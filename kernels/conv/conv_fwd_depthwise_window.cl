@@ -134,13 +134,15 @@ static inline float2 pl_half_numbers2(ushort2 v) { return (float2)(pl_from_half(
 #define PIECE_f32 FLOATS
 #define PIECE_f16 FLOATS
 #define PIECE_bf16 SHORTS
-#define PIECE_AT_f32(p, o) (*(__global const FLOATS*)((p) + (o)))
 #if VECTOR == 2
-#define PIECE_AT_f16(p, o) vloada_half2(0, (p) + (o))
+#define PIECE_AT_f32(p, o) load_pair_f32(p, o)
+#define PIECE_AT_f16(p, o) load_pair_f16(p, o)
+#define PIECE_AT_bf16(p, o) (*(__global const lying_ushort2*)((p) + (o)))
 #else
-#define PIECE_AT_f16(p, o) vloada_half4(0, (p) + (o))
+#define PIECE_AT_f32(p, o) load_quad_f32(p, o)
+#define PIECE_AT_f16(p, o) load_quad_f16(p, o)
+#define PIECE_AT_bf16(p, o) (*(__global const lying_ushort4*)((p) + (o)))
 #endif
-#define PIECE_AT_bf16(p, o) (*(__global const SHORTS*)((p) + (o)))
 #define PIECE_INSIDE(p, o, inside) ((inside) ? PL_CAT(PIECE_AT_, SRC_DTYPE)(p, o) : (PIECE)(0))
 #define NUMBERS_f16(piece) (piece)
 #endif

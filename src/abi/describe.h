@@ -13,5 +13,7 @@ void copy_text(char* destination, size_t capacity, const std::string& text);
 // Everything of `info` but what only a tensor with storage has (device, is_borrowed).
 void describe(const TensorDesc& desc, pl_tensor_info& info);
 Dims checked_shape(int32_t rank, const int64_t* shape, const char* function);
+// Bytes as elements, for TensorDesc::offset; `what` is the argument's name.
+int64_t offset_of_bytes(uint64_t bytes, DType dtype, const char* function, const char* what);
 
 }  // namespace pl::abi

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "abi/describe.h"
 #include "abi/guard.h"
 #include "abi/handles.h"
 #include "abi/lease.h"
@@ -81,9 +82,7 @@ TensorRef import_tensor(Context& context, dlpack::ManagedTensor* managed, const 
   }
   require(source.device.device_type == dlpack::kOpenCL, Code::device, function, ": device type is ",
           source.device.device_type, ", expected 1 (CPU) or 4 (OpenCL)");
-  require(source.byte_offset % item == 0, Code::invalid_argument, function, ": byte_offset is ", source.byte_offset,
-          ", expected a multiple of ", item);
-  desc.offset = int64_t(source.byte_offset / item);
+  desc.offset = offset_of_bytes(source.byte_offset, dtype, function, "byte_offset");
   Device& device = context.device(kOpenCLPrefix + std::to_string(source.device.device_id));
   // The cl_mem is retained by the buffer, and the exporter's own record by the wrapped release.
   const BufferRef inner = device.borrow_handle(source.data);
@@ -91,6 +90,7 @@ TensorRef import_tensor(Context& context, dlpack::ManagedTensor* managed, const 
   block->host = inner->host();
   block->handle = inner->handle();
   block->bytes = inner->bytes();
+  block->last_uses = inner->block().last_uses;  // blocks over one cl_mem wait for each other
   return std::make_shared<Tensor>(
       desc, std::make_shared<Buffer>(device.shared_from_this(), std::move(block), [inner, lease] {}));
 }

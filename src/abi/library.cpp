@@ -203,6 +203,13 @@ Dims checked_shape(int32_t rank, const int64_t* shape, const char* function) {
   return Dims(shape, size_t(rank));
 }
 
+int64_t offset_of_bytes(uint64_t bytes, DType dtype, const char* function, const char* what) {
+  constexpr uint64_t kMost = uint64_t(1) << 62;
+  require(bytes % size_of(dtype) == 0 && bytes <= kMost, Code::invalid_argument, function, ": ", what, " is ", bytes,
+          ", expected a multiple of ", size_of(dtype), ", at most ", kMost);
+  return int64_t(bytes / size_of(dtype));
+}
+
 }  // namespace pl::abi
 
 using namespace pl;

@@ -98,11 +98,8 @@ pl_status pl_tensor_borrow_cl(pl_context context, const char* device, pl_dtype d
     require_pointer(tensor, function, "tensor");
     const DType type = checked_dtype(dtype, function);
     const Dims sizes = checked_shape(rank, shape, function);
-    require(offset_bytes % size_of(type) == 0 && offset_bytes <= size_t(std::numeric_limits<int64_t>::max() / 2),
-            Code::invalid_argument, function, ": offset_bytes is ", offset_bytes, ", expected a multiple of ",
-            size_of(type));
     TensorDesc desc = TensorDesc::dense(type, sizes, parse_layout(layout, rank));
-    desc.offset = int64_t(offset_bytes / size_of(type));
+    desc.offset = offset_of_bytes(offset_bytes, type, function, "offset_bytes");
     auto made = std::make_shared<Tensor>(desc, self->device(device).borrow_handle(cl_mem));
     *tensor = new_handle({std::move(made), std::move(self)});
   });

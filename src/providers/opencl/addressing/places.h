@@ -33,7 +33,7 @@ struct Divisor {
 int piece_of(int64_t run, int64_t element_bytes, int64_t bytes = 16);
 
 // Offsets within the tensor, and ids of a work-group beyond its end, fit 31 bits.
-inline bool narrow(const Addressing& a) { return a.extent() < (int64_t(1) << 31) - (1 << 20); }
+inline bool narrow(const Addressing& a) { return a.extent() < kNarrowLimit; }
 
 // A dense activation as kernels of pieces see it: `outer` times (positions, run), where `run` channels lie side by
 // side: all (channels last), a block, or one (channels first).  False for any other layout.

@@ -24,7 +24,6 @@ constexpr int64_t kApart = 64;  // elements side by side that a work-group reads
 constexpr int64_t kBurst = 64, kSector = 32;
 constexpr int64_t kWorthTuning = 32 << 10;  // elements
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t power_of_two(int64_t least) {
   int64_t power = 1;
   while (power < least) power *= 2;
@@ -39,15 +38,15 @@ int vector_for_row(DType dtype, int64_t size) {
 
 // Work-items for `pieces` vectors: so that none holds more than `kept`, at least `near` of them.
 int64_t lanes_for(int64_t pieces, int64_t kept, int64_t near, int64_t most) {
-  return std::min(power_of_two(std::max(ceil_div(pieces, kept), std::min(near, pieces))), most);
+  return std::min(power_of_two(std::max(divided_up(pieces, kept), std::min(near, pieces))), most);
 }
 
 // Cuts `pieces` vectors (or steps) into equal parts, of which `lanes` work-items hold `kept` each at most.
 void cut(RowGroups& rows, int64_t pieces, int64_t lanes, int64_t kept) {
-  rows.parts = ceil_div(pieces, lanes * kept);
-  rows.part = ceil_div(pieces, rows.parts);
-  rows.parts = ceil_div(pieces, rows.part);
-  rows.kept = ceil_div(rows.part, lanes);
+  rows.parts = divided_up(pieces, lanes * kept);
+  rows.part = divided_up(pieces, rows.parts);
+  rows.parts = divided_up(pieces, rows.part);
+  rows.kept = divided_up(rows.part, lanes);
 }
 
 // Bytes of local memory of two joins: GROUP_MEMORY of kernels/common/row_groups.clh.
@@ -130,8 +129,8 @@ void RowGroups::define(KernelSource& source) const {
 }
 
 int64_t RowGroups::groups() const {
-  if (flat) return ceil_div(rows, slots) * parts;
-  return pieces.outer * parts * ceil_div(pieces.inner / (pieces.across ? vector : 1), slots);
+  if (flat) return divided_up(rows, slots) * parts;
+  return pieces.outer * parts * divided_up(pieces.inner / (pieces.across ? vector : 1), slots);
 }
 
 Launch& RowGroups::over_groups(Launch& launch) const {

@@ -7,7 +7,6 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kNarrowLimit = (int64_t(1) << 31) - (1 << 20);
 constexpr int kSums = 4;  // sums of a work-item that do not wait for each other
 
 bool contains(const std::vector<int>& dims, int dim) { return std::find(dims.begin(), dims.end(), dim) != dims.end(); }

@@ -55,6 +55,7 @@ void DropoutBits::draw(KernelList& kernel, const Op& op) const {
   source.define("DROPOUT_HIGHEST", concat(words_below(op.attributes[attr::dropout_p]) - 1, "u"));
   const int64_t words = rows * ((keys + 31) / 32);
   if (words == 0) return;
+  source.wide_indices(int64_t(at / sizeof(cl_uint)) + words >= kNarrowLimit);
   kernel.add(source, "dropout_bits")
       .input(seed)
       .workspace()

@@ -36,7 +36,7 @@ WindowArgument window_of_weights(const Op& op) {
 
 // Positions that windows see, and places in tensors, are to fit 31 bits.
 bool fits(const Op& op) {
-  const int64_t limit = (int64_t(1) << 31) - (1 << 20);
+  const int64_t limit = kNarrowLimit;
   const int spatial = spatial_rank(op);
   for (int axis = 0; axis < spatial; ++axis) {
     const auto at = [&](const Key<Ints>& key) { return op.attributes[key][size_t(axis)]; };

@@ -13,7 +13,6 @@ constexpr int64_t kMostChannels = 32;    // of the input, of one group
 constexpr int64_t kMostTerms = 320;      // of a sum
 constexpr int64_t kMostRegisters = 136;  // floats in a work-item's arrays: some sums, pixels and weights
 constexpr int kMostSpan = 40;            // columns of the source that a tile meets, unrolled
-constexpr int64_t kMostRows = 65535;     // work-groups along the second dimension, NVIDIA's limit
 constexpr size_t kWorkGroup = 128;       // work-items
 constexpr size_t kRowsOfWindows = 4;     // of tiles, at least, in a work-group
 
@@ -186,7 +185,6 @@ void list_conv_quad(const Op& op, OpenclDevice& device, CandidateList& out) {
     base.inputs[1] = op.in(1).with_layout(Layout::parse(rank == 4 ? "cdba" : "cba"));
     complete_conv(op, base);
     const ConvTensors t = in_rows(ConvTensors(op, base));
-    if (t.batch() * t.dst.dims[3] > kMostRows * (t.window.size[1] > 1 ? int64_t(kRowsOfWindows) : 1)) continue;
     add_tiles(op, device, base, t, out);
   }
 }

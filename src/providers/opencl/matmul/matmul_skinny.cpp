@@ -24,8 +24,6 @@ bool has_rows_for(const SkinnyTile& tile, int64_t rows) {
   return tile.rows == 4 ? rows > 2 : rows > 4;
 }
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 // What is done to two parts of a row of results, side by side in memory, that many elements of each.
 struct Behind {
   pointwise::Code code;

@@ -13,10 +13,10 @@ enum Output { kOfX, kOfW, kOfR, kOfBias, kOfInitialH, kOfInitialC, kOfPeephole }
 constexpr int64_t kMostItems = 256;
 constexpr int64_t kMostSequences = 4;  // of a work-group: more sums than that would leave registers
 constexpr int64_t kLeastStepUnits = 8, kMostStepUnits = 32;
-constexpr int64_t kStepItems = 256, kStepTile = 8;                // of a work-group, and TILE, of recurrent/step.clh
-constexpr int64_t kSumUnits = 32, kSumSlices = 8;                 // of recurrent_sums
-constexpr int64_t kMostSteps = 1024;                              // a launch each
-constexpr int64_t kMostNumbers = (int64_t(1) << 31) - (1 << 20);  // that indices count
+constexpr int64_t kStepItems = 256, kStepTile = 8;  // of a work-group, and TILE, of recurrent/step.clh
+constexpr int64_t kSumUnits = 32, kSumSlices = 8;   // of recurrent_sums
+constexpr int64_t kMostSteps = 1024;                // a launch each
+constexpr int64_t kMostNumbers = kNarrowLimit;      // that indices count
 enum GivenInput { kBiases = 1, kLengths = 2, kFirstH = 4, kFirstC = 8, kPeepholes = 16, kGradH = 32, kGradC = 64 };
 
 struct MatrixPlace {  // matrix_place of recurrent_product.cl

@@ -124,9 +124,8 @@ constexpr MmaTile kIntel8Tiles[] = {
     with_lanes(8, 128, 32, Warps{4, 2}, 0.6),  with_lanes(8, 64, 32, Warps{4, 1}, 0.5),
 };
 constexpr size_t kWgmmaLocalBytes = 6 * (8 * (128 + 160) + 1) * 16;  // the most that tiles take: conv_fwd_stream's
-constexpr int64_t kMostProducts = 65535;  // work-groups along the second dimension, NVIDIA's limit
-constexpr int64_t kLeastSteps = 8;        // of a part: fewer do not hide how long the first copies take
-constexpr int kMostPlaces = 16;  // of rows in the left factors' tensor that a work-item keeps: four registers each
+constexpr int64_t kLeastSteps = 8;  // of a part: fewer do not hide how long the first copies take
+constexpr int kMostPlaces = 16;     // of rows in the left factors' tensor that a work-item keeps: four registers each
 
 }  // namespace
 
@@ -293,10 +292,11 @@ bool mma_suits(const Op& op, OpenclDevice& device, CandidateList& out) {
 bool has_wgmma(OpenclDevice& device) {
   if (!device.capabilities().nvidia || device.capabilities().compute_capability != 90) return false;
   const KernelSource source = KernelSource::generated(
-      "mma/probe", concat("__kernel void probe(__global float* x, const int n) {\n    __local float tiles[",
-                          kWgmmaLocalBytes / sizeof(float), "];\n    for (int i = 0; i < n; ++i) tiles[i] = x[i];\n",
-                          "    barrier(CLK_LOCAL_MEM_FENCE);\n    asm volatile(\"", kSm90aMark,
-                          "wgmma.fence.sync.aligned;\" ::: \"memory\");\n    x[0] = tiles[n / 2];\n}\n"));
+      "mma/probe",
+      concat(kNeedsSm90a, "\n__kernel void probe(__global float* x, const int n) {\n    __local float tiles[",
+             kWgmmaLocalBytes / sizeof(float), "];\n    for (int i = 0; i < n; ++i) tiles[i] = x[i];\n",
+             "    barrier(CLK_LOCAL_MEM_FENCE);\n    asm volatile(\"", kSm90aMark,
+             "wgmma.fence.sync.aligned;\" ::: \"memory\");\n    x[0] = tiles[n / 2];\n}\n"));
   return builds(device, source);
 }
 
@@ -471,7 +471,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
   std::vector<MmaPlan> plans;
   const Capabilities& can = device.capabilities();
   const int left_bytes = problem.left_bytes();
-  if (left_bytes < 4 || problem.products > kMostProducts) return plans;
+  if (left_bytes < 4) return plans;
   const MatrixUnit unit = matrix_unit(can);
   const bool vendors = unit.kind == MatrixUnit::Kind::amd || unit.kind == MatrixUnit::Kind::intel;
   const bool f32 = problem.dtype == DType::f32;

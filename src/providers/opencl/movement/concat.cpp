@@ -36,6 +36,7 @@ struct Rows {
   std::vector<int64_t> bytes;  // of a row, by input
   int64_t pitch = 0;           // of the result
   int64_t piece = 16;          // bytes that divide all of them
+  int64_t element = 1;         // bytes: a caller's memory on a CPU is aligned to these alone
 };
 
 // The bytes of a dense tensor's dimension with all that lies inside of it; 0 where padding does.
@@ -56,6 +57,7 @@ std::optional<Rows> rows_of(const Op& op, const Candidate& candidate) {
   rows.pitch = row_bytes(candidate.outputs[0], dim);
   if (rows.pitch == 0 || candidate.outputs[0].elements() == 0) return std::nullopt;
   rows.rows = int64_t(candidate.outputs[0].size_bytes()) / rows.pitch;
+  rows.element = int64_t(size_of(candidate.outputs[0].dtype));
   for (const TensorDesc& input : candidate.inputs) {
     rows.bytes.push_back(input.elements() == 0 ? 0 : row_bytes(input, dim));
     if (rows.bytes.back() == 0 && input.elements() > 0) return std::nullopt;
@@ -75,7 +77,7 @@ size_t chunks_of(const OpenclDevice& device, const Rows& rows) {
 std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, Rows rows, bool runs) {
   constexpr size_t kMost = 8;  // inputs of a launch
   const char* const types[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
-  if (runs) rows.piece = std::min<int64_t>(rows.piece, 4);
+  if (runs) rows.piece = std::min<int64_t>(rows.element, 4);
   int type = 0;
   while (1 << type < rows.piece) ++type;
   auto kernel = std::make_unique<KernelList>(device);
@@ -122,8 +124,7 @@ void list_rows(const Op& op, OpenclDevice& device, bool runs, CandidateList& out
 }
 
 void list_concat(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (device.capabilities().cpu) list_rows(op, device, true, out);
-  list_rows(op, device, false, out);
+  list_rows(op, device, device.capabilities().cpu, out);
   add_per_layout(op, "concat_copy", out, [&](Candidate& candidate) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i)
       candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);

@@ -90,9 +90,7 @@ void list_for_cpus(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   if (!device.capabilities().cpu || !has_quads(x.dtype) || !has_quads(op.out().dtype) || op.out().elements() == 0)
     return;
-  const auto suits = [](const TensorDesc& desc) {
-    return !desc.has_padding() && desc.elements() < (int64_t(1) << 31) - (1 << 20);
-  };
+  const auto suits = [](const TensorDesc& desc) { return !desc.has_padding() && desc.elements() < kNarrowLimit; };
   add_per_layout(op, "resize_channels", out, [&](Candidate& candidate) {
     const TensorDesc &src = candidate.inputs[0], &dst = candidate.outputs[0];
     if (!suits(src) || !suits(dst)) return false;

@@ -40,8 +40,6 @@ std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, c
   return kernel;
 }
 
-constexpr int64_t kMostGroups = 65535;  // that NVIDIA's devices take along the second and third dimension
-
 // Positions a work-item of batch_norm_quad takes: several loads on their way, and the factors made once for all.
 constexpr size_t kQuadRows = 4;
 
@@ -87,7 +85,7 @@ void list_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
     const bool in_blocks = src.inner.size() == 1 && x.shape[1] % run == 0 && src.order[0] == 0 && src.order[1] == 1;
     if (dim != 1 || !(layout == Layout::channels_last(x.rank()) || in_blocks)) continue;
     const int vector = vector_of_channels(device, run);
-    if (!vector || (!cpu && op.in(0).shape[0] * (x.shape[1] / run) > kMostGroups && run < x.shape[1])) continue;
+    if (!vector) continue;
     candidate.efficiency = cpu ? 0.5 : efficiency_of_quads(device);
     candidate.prepare = [&device, op, candidate, run, vector] {
       return prepare_quads(device, op, candidate, run, vector);

@@ -53,18 +53,14 @@ void place_layers(const Op& op, int weight1, Candidate& candidate) {
 
 // Whether places among the elements need 64 bits.
 bool is_wide(const GlobalPool& pool) { return pool.batch * pool.positions * pool.channels >= int64_t(1) << 30; }
-Launch& pass_index(Launch& launch, const GlobalPool& pool, int64_t number) {
-  return is_wide(pool) ? launch.scalar(cl_long(number)) : launch.scalar(cl_int(number));
-}
 
 // Output 0: an input times the gates, which lie from gates_at of the workspace on; `shifted`: and shifts behind them.
 void add_scale(KernelList& kernel, const GlobalPool& pool, int input, int64_t gates_at, bool shifted) {
   KernelSource source("squeeze_excite/squeeze_excite_scale.cl");
   source.define("SRC_DTYPE", name_of(pool.dtype)).define("DST_DTYPE", name_of(pool.dtype)).define("ROWS", kRows);
-  source.define("SHIFTED", shifted ? 1 : 0);
-  if (is_wide(pool)) source.define("PL_INDEX64", 1);
+  source.define("SHIFTED", shifted ? 1 : 0).wide_indices(is_wide(pool));
   Launch& product = kernel.add(source, "squeeze_excite_scale").input(input).workspace().output(0);
-  for (int64_t number : {gates_at, pool.channels, pool.positions}) pass_index(product, pool, number);
+  for (int64_t number : {gates_at, pool.channels, pool.positions}) product.index(number);
   const std::vector<size_t> group = group_of_quads(size_t(pool.channels) / 4);
   const size_t tiles = size_t((pool.positions + kRows - 1) / kRows);
   product.global({size_t(pool.channels) / 4, tiles, size_t(pool.batch)}).local({group[0], group[1], 1});
@@ -77,12 +73,10 @@ std::unique_ptr<Kernel> prepare_squeeze_excite(OpenclDevice& device, const Op& o
 
   KernelSource gate("squeeze_excite/squeeze_excite_gate.cl");
   define_layers(gate, op, 1, items);
-  if (is_wide(pool)) gate.define("PL_INDEX64", 1);
+  gate.wide_indices(is_wide(pool));
   Launch& gates = kernel->add(gate, "squeeze_excite_gate").workspace();
   for (int i = 1; i < 5; ++i) gates.input(i);
-  pass_index(gates.workspace(), pool, gates_at)
-      .scalar(cl_int(pool.parts))
-      .scalar(cl_float(1.0 / double(pool.positions)));
+  gates.workspace().index(gates_at).scalar(cl_int(pool.parts)).scalar(cl_float(1.0 / double(pool.positions)));
   gates.global({size_t(pool.batch * items)}).local({size_t(items)});
 
   add_scale(*kernel, pool, 0, gates_at, false);

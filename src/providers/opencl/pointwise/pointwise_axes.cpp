@@ -7,8 +7,6 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kNarrowLimit = (int64_t(1) << 31) - (1 << 20);
-
 struct RawAxis {
   Axis axis;
   bool reduced = false;

@@ -103,7 +103,7 @@ class Writer {
     if (stage_.whole) text += "__attribute__((intel_vec_len_hint(1))) ";
     text += "__kernel void pointwise(" + parameters + ") {\n" + body + "}\n";
     KernelSource made = KernelSource::generated(stage_.computation->name, text);
-    if (it_.wide) made.define("PL_INDEX64", 1);
+    made.wide_indices(it_.wide);
     for (size_t i = 0; i < inputs_; ++i) made.define(concat("X", i, "_DTYPE"), name_of(stage_.input_dtypes[i]));
     for (size_t k = 0; k < outputs_; ++k)
       made.define(concat("Y", k, "_DTYPE"), name_of(stage_.computation->outputs[k].dtype));

@@ -29,6 +29,7 @@ std::unique_ptr<Kernel> prepare_dropout(OpenclDevice& device, const Op& op, cons
     source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
     define_seed(source, op.in(1));
     const int64_t count = op.out().elements();
+    source.wide_indices(count >= kNarrowLimit);
     kernel->add(source, "random_dropout_four")
         .input(0)
         .input(1)

@@ -33,13 +33,11 @@ void GlobalPool::add(KernelList& kernel, bool first, bool last, double scale) co
   source.define("SRC_DTYPE", name_of(first ? dtype : DType::f32));
   source.define("DST_DTYPE", name_of(last ? dtype : DType::f32));
   source.define("POOL_MAX", maximum ? 1 : 0).define("QUADS", quads).define("LANES", kLanes);
-  const bool wide = batch * positions * channels >= int64_t(1) << 30;
-  if (wide) source.define("PL_INDEX64", 1);
+  source.wide_indices(batch * positions * channels >= int64_t(1) << 30);
   Launch& launch = kernel.add(source, "global_pool_quad");
   first ? launch.input(0) : launch.workspace();
   last ? launch.output(0) : launch.workspace();
-  for (int64_t number : {channels, first ? positions : parts, first ? positions_of_part : parts})
-    wide ? launch.scalar(cl_long(number)) : launch.scalar(cl_int(number));
+  for (int64_t number : {channels, first ? positions : parts, first ? positions_of_part : parts}) launch.index(number);
   launch.scalar(cl_float(last ? scale : 1.0));
   const auto groups = size_t((channels / 4 + quads - 1) / quads);
   launch.global({groups * size_t(quads), size_t((first ? parts : 1) * kLanes), size_t(batch)});

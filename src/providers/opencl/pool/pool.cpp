@@ -131,8 +131,7 @@ void list_global_blocks(const Op& op, OpenclDevice& device, CandidateList& out) 
     if (layout == Layout::channels_last(x.rank()) || !slabs_of(candidate.inputs[0], slabs)) continue;
     if (!narrow(Addressing(candidate.inputs[0]))) continue;
     if (slabs.run > 1) {
-      constexpr int64_t kMostGroups = 65535;  // that NVIDIA's devices take along the third dimension
-      if (slabs.run % 4 || slabs.outer > kMostGroups) continue;
+      if (slabs.run % 4) continue;
       Dims shape = x.shape;
       shape[0] = slabs.outer, shape[1] = slabs.run;
       const GlobalPool pool(device, TensorDesc::dense(x.dtype, shape), maximum, kLeastOfLane);

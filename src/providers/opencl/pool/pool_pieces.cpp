@@ -146,7 +146,7 @@ std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const
   KernelSource source("pool/pool_pieces.cl");
   pool.define(source, device);
   source.define("PIECE", piece).define("PADDED", channels % src.run ? 1 : 0);
-  if (wide) source.define("PL_INDEX64", 1);
+  source.wide_indices(wide);
   tile.define(source);
   PiecesArgument argument;
   argument.in_h = cl_int(pool.in[0]), argument.in_w = cl_int(pool.in[1]);
@@ -185,7 +185,7 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const PlanePool& 
   source.define("KERNEL_H", pool.kernel[0]).define("KERNEL_W", pool.kernel[1]);
   source.define("STRIDE_H", pool.stride[0]).define("STRIDE_W", pool.stride[1]);
   source.define("DILATION_H", pool.dilation[0]).define("DILATION_W", pool.dilation[1]);
-  if (wide) source.define("PL_INDEX64", 1);
+  source.wide_indices(wide);
   const BackwardArgument argument = {cl_int(pool.in[0]),   cl_int(pool.in[1]), cl_int(pool.out[0]),
                                      cl_int(pool.out[1]),  cl_int(src.run),    cl_int(pool.begin[0]),
                                      cl_int(pool.begin[1])};

@@ -266,10 +266,13 @@ KernelSource& KernelSource::option(const std::string& text) {
 }
 
 bool KernelSource::wide() const {
-  // A little under 2^31, so that indices a work-group beyond the end do not overflow either.
-  const int64_t limit = (int64_t(1) << 31) - (1 << 20);
-  return std::any_of(tensors_.begin(), tensors_.end(),
-                     [=](const auto& entry) { return entry.second.extent() >= limit; });
+  return wide_ || std::any_of(tensors_.begin(), tensors_.end(),
+                              [](const auto& entry) { return entry.second.extent() >= kNarrowLimit; });
+}
+
+KernelSource& KernelSource::wide_indices(bool wide) {
+  wide_ = wide;
+  return *this;
 }
 
 int KernelSource::most_dimensions() const {

@@ -60,6 +60,10 @@ struct Addressing {
   int64_t extent() const;                // elements from 0 to the last one, padding included
 };
 
+// Places from here on need 64 bits. A little under 2^31, so that those a work-group beyond the end do not overflow
+// either.
+constexpr int64_t kNarrowLimit = (int64_t(1) << 31) - (1 << 20);
+
 // An OpenCL literal of exactly this value as a float: (0.5f), INFINITY, NAN.
 std::string float_literal(double value);
 
@@ -82,6 +86,7 @@ class KernelSource {
   KernelSource& define(const std::string& name, const std::string& value);
   KernelSource& define(const std::string& name, const char* value);
   KernelSource& specialise();                          // sizes and strides of all tensors become constants
+  KernelSource& wide_indices(bool wide = true);        // idx_t has 64 bits, whatever the tensors
   KernelSource& standard(const std::string& version);  // "CL1.2" unless set
   KernelSource& option(const std::string& text);       // one more build option
 
@@ -89,7 +94,7 @@ class KernelSource {
   const std::string& standard() const { return standard_; }
   std::string text() const;  // macros, then the file with its includes
   std::string options() const;
-  bool wide() const;  // offsets need 64 bits (some tensor has 2^31 elements or more)
+  bool wide() const;  // idx_t has 64 bits: some tensor's extent is kNarrowLimit or more, or wide_indices() said so
   const Addressing& addressing(const std::string& name) const;
   int most_dimensions() const;  // of its tensors, at least 1: PL_RANK of kernels/common/tensor.clh
   // The bytes of a tensor's struct argument, `tensor_arg` of kernels/common/tensor.clh.
@@ -102,7 +107,7 @@ class KernelSource {
   std::vector<std::pair<std::string, std::string>> defines_;
   std::string standard_ = "CL1.2";
   std::string extra_options_;
-  bool specialised_ = false;
+  bool specialised_ = false, wide_ = false;
 };
 
 }  // namespace pl::opencl

@@ -143,8 +143,12 @@ Program ProgramCache::build(const std::string& name, const std::string& source, 
          log);
   }
   const bool marked = source.find(kSm90aMark) != std::string::npos;
-  const std::string for_sm_90a = marked ? with_sm_90a(binary_of(program.get())) : std::string();
-  if (!for_sm_90a.empty()) {
+  const std::string binary = marked ? binary_of(program.get()) : std::string();
+  const std::string for_sm_90a = with_sm_90a(binary);
+  if (for_sm_90a.empty()) {  // nothing may be left of them as comments
+    const bool left = binary.find(kSm90aMark) != std::string::npos || source.find(kNeedsSm90a) != std::string::npos;
+    require(!left, Code::device, "the driver gives no PTX for sm_90 of the OpenCL program ", name);
+  } else {
     const auto turn = compilers_.ahead(CompilerProcesses::Kind::binary, for_sm_90a, options);
     program = from_binary(for_sm_90a, options);
     require(bool(program), Code::device, "the driver refuses the OpenCL program ", name, " for sm_90a");

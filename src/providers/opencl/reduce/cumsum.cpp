@@ -66,7 +66,7 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
   if (op.attributes[attr::function] == "logaddexp") return;  // more than one number would have to be kept
-  constexpr int64_t kLocal = 32 << 10;                       // bytes: what every GPU has
+  constexpr int64_t kLocal = 32 << 10;                       // bytes: what OpenCL asks of devices
   const int dim = int(op.attributes[attr::dim]);
   RowUse use;
   use.eights = false;

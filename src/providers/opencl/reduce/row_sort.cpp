@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kWays = 8;                 // lists that are merged at once
 constexpr int64_t kSearchers = 64;           // work-items of a group that merges
-constexpr int64_t kTileBytes = 16 << 10;     // of local memory; every GPU has twice as much
+constexpr int64_t kTileBytes = 16 << 10;     // of local memory: half of the 32 KiB that OpenCL asks of devices
 constexpr int64_t kGrowth = 4;               // from one size of tiles to the next: few programs serve all rows
 constexpr int64_t kGroupElements = 256;      // small tiles share a work-group
 constexpr int64_t kMost = int64_t(1) << 31;  // what kernels count in 32 bits

@@ -86,7 +86,7 @@ struct Transposition {
                                   int items) const {
     source.define("OUTER", int64_t(outer_axes));
     if (checked) source.define("CHECKED", 1).define("CHECK_STORED", int(stored));
-    if (wide) source.define("PL_INDEX64", 1);
+    source.wide_indices(wide);
     auto kernel = std::make_unique<KernelList>(device);
     Launch& launch = kernel->add(source, name);
     launch.input(0).output(0);

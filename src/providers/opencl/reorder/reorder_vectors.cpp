@@ -10,7 +10,6 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kNarrowLimit = (int64_t(1) << 31) - (1 << 20);
 constexpr int64_t kStrip = 4;   // tiles a work-item transposes
 constexpr int64_t kChunk = 32;  // runs a work-item copies
 constexpr int64_t kRun = 1024;  // elements of a run: longer ones are copied at memory's speed by reorder_axes too

@@ -10,6 +10,7 @@ namespace {
 
 // Kernel objects of one launch, for as many steps of a plan that share it.
 constexpr size_t kMostBound = 16;
+constexpr size_t kUsualGroup = 128;  // work-items of a group, where the launch does not say
 
 }  // namespace
 
@@ -29,18 +30,35 @@ Launch::Launch(OpenclDevice& device, const KernelSource& source, const std::stri
 
 void Launch::get_ready() {
   if (!bound_.empty()) return;
-  if (coming_.valid()) {
-    try {
-      program_ = ComingPrograms::wait(coming_, source_);
-    } catch (const Error& error) {
-      if (failed_ && error.code() != Code::out_of_memory) failed_(error.what());
-      throw;
-    }
-    coming_ = {};
+  try {
+    if (coming_.valid()) program_ = ComingPrograms::wait(coming_, source_);
+    KernelHandle made = make_kernel();
+    for (const Value& value : values_) set_value(made.get(), value);
+    bound_.push_back({std::move(made), {}});
+    check_group();
+  } catch (const Error& error) {
+    bound_.clear();
+    if (coming_.valid() && failed_ && error.code() != Code::out_of_memory) failed_(error.what());
+    throw;
   }
-  KernelHandle made = make_kernel();
-  for (const Value& value : values_) set_value(made.get(), value);
-  bound_.push_back({std::move(made), {}});
+  coming_ = {};
+}
+
+void Launch::check_group() const {
+  if (bound_.empty() || local_.empty()) return;
+  const auto ask = [&](cl_kernel_work_group_info what, auto& answer) {
+    return device_.cl().clGetKernelWorkGroupInfo(bound_[0].kernel.get(), device_.id(), what, sizeof answer, &answer,
+                                                 nullptr) == CL_SUCCESS;
+  };
+  size_t items = 1, most = 0;
+  for (const size_t size : local_) items *= size;
+  if (ask(CL_KERNEL_WORK_GROUP_SIZE, most))
+    require(items <= most, Code::device, entry_, ": ", device_.name(), " runs groups of at most ", most,
+            " work-items of this kernel, not ", items);
+  cl_ulong bytes = 0;
+  if (ask(CL_KERNEL_LOCAL_MEM_SIZE, bytes))
+    require(bytes <= device_.capabilities().local_memory, Code::device, entry_, ": its group needs ", bytes,
+            " bytes of local memory, ", device_.name(), " has ", device_.capabilities().local_memory);
 }
 
 KernelHandle Launch::make_kernel() const {
@@ -83,6 +101,7 @@ Launch& Launch::local_memory(size_t size) { return bytes(nullptr, size); }
 
 Launch& Launch::index(int64_t value) {
   if (source_.wide()) return scalar(cl_long(value));
+  require(value >= INT32_MIN && value <= INT32_MAX, Code::internal, entry_, ": ", value, " needs an index of 64 bits");
   return scalar(cl_int(value));
 }
 
@@ -90,6 +109,9 @@ Launch& Launch::global(const std::vector<size_t>& sizes) {
   require(!sizes.empty() && sizes.size() <= 3, Code::internal, entry_, ": a global size of ", sizes.size(),
           " dimensions");
   global_ = sizes;
+  // OpenCL 1.2 has runtimes choose a divisor: of a prime it is 1, which took an H200 80 times as long.
+  if (local_.empty() && sizes.size() == 1 && !device_.capabilities().cpu)
+    local_ = {std::min(kUsualGroup, device_.capabilities().max_work_group)};
   rounded_ = global_;
   if (local_.size() == global_.size())
     for (size_t i = 0; i < global_.size(); ++i) rounded_[i] = (global_[i] + local_[i] - 1) / local_[i] * local_[i];
@@ -99,6 +121,7 @@ Launch& Launch::global(const std::vector<size_t>& sizes) {
 Launch& Launch::local(const std::vector<size_t>& sizes) {
   for (size_t size : sizes) require(size > 0, Code::internal, entry_, ": a work-group size of 0");
   local_ = sizes;
+  check_group();
   return global_.empty() ? *this : global(global_);
 }
 

@@ -50,7 +50,8 @@ class Launch {
   Launch& index(int64_t value);
 
   // Work-items per dimension, 1 to 3 of them, the first one fastest.  global is rounded up to whole work-groups
-  // (the kernel checks its bounds); without local the runtime chooses.
+  // (the kernel checks its bounds).  Without local, groups along one dimension have 128 work-items; on CPUs, and along
+  // several dimensions, the runtime chooses.
   Launch& global(const std::vector<size_t>& sizes);
   Launch& local(const std::vector<size_t>& sizes);
 
@@ -88,6 +89,8 @@ class Launch {
   // Makes the first kernel object, once the program has come.  lock_ is held, or nobody else has the launch yet.
   void get_ready();
   KernelHandle make_kernel() const;
+  // Throws Error(device) where the device runs no such group of this kernel: registers may allow it less than it has.
+  void check_group() const;
   Buffer& buffer_of(const BufferSlot& slot, const KernelArguments& arguments) const;
   bool run_later(const KernelArguments& arguments);
   template <class Set>

@@ -189,7 +189,8 @@ static std::string options_of_the_user() {
 ProgramRef OpenclDevice::build(const KernelSource& source) {
   if (on_build) on_build(source);
   const std::string text = build_prelude + source.text();
-  const std::string options = source.options() + options_of_the_user() + build_options;
+  const std::string of_device = capabilities().cpu ? " -DPL_CPU" : "";
+  const std::string options = source.options() + of_device + options_of_the_user() + build_options;
   std::atomic<bool>& declares = session().declares_builtins;
   if (!declares || source.standard() != "CL1.2") return programs().get(source.name(), text, options);
   try {  // the macro is what guards Clang's opencl-c.h, which PoCL includes
