@@ -331,6 +331,7 @@ PL_API pl_status pl_tuned(pl_context context, const char* device, char** json);
  *   input_strided=true output_strided=true   the first input, the only output is the part of a larger tensor
  *   strided_layout=NHWC                      with more channels in that layout
  *   every_point=true                         also the points of tuning spaces that only pl_tune tries
+ *   shifted=true                             on cpu: tensors are aligned to their elements alone, as a caller's may be
  * The inputs must not change until the handle is released. */
 PL_API pl_status pl_op_candidates(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
                                   size_t input_count, const char* options, pl_candidates* candidates);

@@ -56,6 +56,28 @@ def test_the_same_tensor_for_two_results(device):
     np.testing.assert_array_equal(x.numpy(), [-2, 4, -6, 8])
 
 
+def test_an_array_that_is_borrowed_twice():
+    """One array, once as an input of the call and once by the tensor that its result is written to."""
+    rng = np.random.default_rng(1)
+    a, w = rng.standard_normal((24, 24), "f4"), rng.standard_normal((24, 24), "f4")
+    expected = a @ w
+    pl.ops.matmul(a, w, out=pl.asarray(a, copy=False))
+    np.testing.assert_allclose(a, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("shift", [1, 5, -3])
+def test_a_result_over_a_part_of_an_input(shift):
+    memory = np.arange(64, dtype="f4")
+    first, last = max(0, -shift), max(0, shift)
+    x, out = memory[first : first + 48], memory[last : last + 48]
+    expected = np.cumsum(x), x + 1
+    pl.ops.cumsum(x, 0, out=pl.asarray(out, copy=False))
+    np.testing.assert_array_equal(out, expected[0])
+    memory[:] = np.arange(64)
+    pl.ops.add(x, 1.0, out=pl.asarray(out, copy=False))
+    np.testing.assert_array_equal(out, expected[1])
+
+
 def test_two_inputs_in_one_tensor(device):
     g = pl.Graph()
     a, b = g.input("a", (4,)), g.input("b", (4,))

@@ -57,6 +57,18 @@ def test_a_cut_batch_gives_what_the_whole_gives(n, size, streams):
             numpy.testing.assert_array_equal(got, whole)
 
 
+@pytest.mark.parametrize("streams", [None, 1, 2])
+def test_a_batch_of_another_size_is_cut_as_far_as_it_can_be(streams):
+    need_threads(streams or 1)
+    g = pl.Graph(sizes={"n": 8})
+    x = g.input("x", ("n", 8, 9, 9))
+    g.output(g.relu(g.conv2d(x, whole_numbers(16, 8, 1, 1))), "y")
+    plan = pl.compile(g, device="cpu", slice=4, streams=streams, tune="off")
+    whole = pl.compile(g, device="cpu", tune="off")
+    for n in (8, 3, 1, 20, 7, 0):
+        numpy.testing.assert_array_equal(plan.run(exact_images(n))[0], whole.run(exact_images(n))[0])
+
+
 @pytest.mark.parametrize("n", BATCHES)
 def test_what_is_chosen_by_measurement_runs_every_image(n):
     plan = pl.compile(graph_of(n), device="cpu", seconds=1)

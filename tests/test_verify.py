@@ -284,6 +284,21 @@ def test_strided_views_are_checked() -> None:
     assert all(outcome.inputs[0] == outcome.outputs[0] == "NHWC" for outcome in checked.outcomes)
 
 
+# Of an op the first cases of a draw: kernels of vectors of all families.
+LOADED_AS_VECTORS = (
+    "squeeze_excite", "max_pool2d", "global_avg_pool", "batch_norm", "conv2d", "matmul", "softmax", "layer_norm",
+    "scaled_dot_product_attention", "concat", "relu", "add", "reorder", "rms_norm", "batch_norm_training",
+    "layer_norm_backward", "max_pool2d_backward", "conv2d_backward_weights", "gather", "topk",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("op", LOADED_AS_VECTORS)
+def test_memory_aligned_to_its_elements_alone(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Case, "shifted", True)
+    for number in range(3):
+        assert not check_case(random_case(7, number, frozenset({op}))).wrong
+
+
 def test_a_session_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     settings = Settings(seed=4, ops=("relu", "softmax"))

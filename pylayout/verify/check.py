@@ -110,7 +110,7 @@ class Candidates:
                 given[i] = _tensor(values, spec[0], layouts[i], spec[1])
                 self._handles.append(given[i])
         attributes = Attributes(attribute_text(case.op, {**case.attributes, "device": device}))
-        options = ["every_point=true"] * every_point
+        options = ["every_point=true"] * every_point + ["shifted=true"] * case.shifted
         if case.strided:
             which, layout = case.strided.split()
             options += [f"{name}_strided=true" for name in ("input", "output") if which in (name, "both")]

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Request {
   int threads = 1;
   std::exception_ptr problem;
   bool done = false;
+  bool here = false;  // there is no thread for it: its caller runs it
   std::condition_variable finished;
 };
 
@@ -68,22 +70,7 @@ class Lanes {
           if (lane->has_team && !lane->next && is_idle(*lane)) lane->let_go = true, lane->given.notify_one();
       }
     }
-    if (!here) return run_elsewhere(wanted, work);
-    inside = true;
-    std::exception_ptr problem;
-    try {
-      work();
-    } catch (...) {
-      problem = std::current_exception();
-    }
-    inside = false;
-    {
-      std::lock_guard<std::mutex> guard(lock_);
-      in_use_ -= wanted;
-      note_end(std::this_thread::get_id());
-      hand_out();
-    }
-    if (problem) std::rethrow_exception(problem);
+    here ? run_here(wanted, work) : run_elsewhere(wanted, work);
   }
 
   LaneStatistics statistics() {
@@ -94,6 +81,25 @@ class Lanes {
   }
 
  private:
+  // In the calling thread, with processors that in_use_ counts already.
+  void run_here(int threads, const std::function<void()>& work) {
+    inside = true;
+    std::exception_ptr problem;
+    try {
+      work();
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    inside = false;
+    {
+      std::lock_guard<std::mutex> guard(lock_);
+      in_use_ -= threads;
+      note_end(std::this_thread::get_id());
+      hand_out();
+    }
+    if (problem) std::rethrow_exception(problem);
+  }
+
   // With the lock.  Whether the teams of all that called lately have processors of their own.
   bool note_caller(int threads) {
     const Clock::time_point now = Clock::now();
@@ -134,11 +140,12 @@ class Lanes {
     request.work = &work;
     request.threads = threads;
     std::unique_lock<std::mutex> guard(lock_);
-    ++statistics_.in_lanes;
     queue_.push_back(&request);
     hand_out();
-    request.finished.wait(guard, [&] { return request.done; });
+    request.finished.wait(guard, [&] { return request.done || request.here; });
+    ++(request.here ? statistics_.here : statistics_.in_lanes);
     guard.unlock();
+    if (request.here) return run_here(threads, work);
     if (request.problem) std::rethrow_exception(request.problem);
   }
 
@@ -157,10 +164,21 @@ class Lanes {
       } else {
         lanes_.push_back(std::make_unique<Lane>());
         chosen = lanes_.back().get();
-        std::thread([this, chosen] { serve(*chosen); }).detach();
+        try {
+          std::thread([this, chosen] { serve(*chosen); }).detach();
+        } catch (const std::system_error&) {
+          lanes_.pop_back();
+          if (in_use_) return;  // it waits for the end of another one
+          chosen = nullptr;
+        }
       }
       queue_.pop_front();
       in_use_ += request->threads;
+      if (!chosen) {
+        request->here = true;
+        request->finished.notify_one();
+        continue;
+      }
       chosen->threads = request->threads;
       chosen->next = request;
       chosen->given.notify_one();

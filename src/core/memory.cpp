@@ -121,6 +121,14 @@ Buffer::Buffer(std::shared_ptr<Device> device, std::shared_ptr<Pool> pool, std::
 Buffer::Buffer(std::shared_ptr<Device> device, std::unique_ptr<Block> block, std::function<void()> release)
     : device_(std::move(device)), block_(std::move(block)), release_(std::move(release)) {}
 
+bool share_memory(const Buffer& a, const Buffer& b) {
+  if (memory_of(a) == memory_of(b)) return true;
+  if (!a.borrowed() && !b.borrowed()) return false;  // pieces of a pool's
+  if (a.handle() || b.handle() || !a.host() || !b.host()) return false;
+  const char *first = static_cast<const char*>(a.host()), *second = static_cast<const char*>(b.host());
+  return first < second + b.bytes() && second < first + a.bytes();
+}
+
 Buffer::~Buffer() {
   if (pool_) {
     pool_->give(std::move(block_));

@@ -112,4 +112,12 @@ class Buffer {
 
 using BufferRef = std::shared_ptr<Buffer>;
 
+// By what storages are told apart: what two buffers borrow at one address is one storage.
+inline const void* memory_of(const Buffer& buffer) {
+  if (buffer.handle()) return buffer.handle();
+  return buffer.host() ? buffer.host() : &buffer;
+}
+// Whether a write to one may change the other: one storage, or borrowed memory of the host that overlaps.
+bool share_memory(const Buffer& a, const Buffer& b);
+
 }  // namespace pl

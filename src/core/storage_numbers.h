@@ -1,6 +1,6 @@
 // StorageNumbers: which of many tensors lie in one storage, each asked about in constant time.
 //
-// Storages are told apart by their memory: what two buffers borrow at one address is one storage.
+// Storages are told apart by memory_of.
 #pragma once
 
 #include <cstddef>
@@ -50,10 +50,6 @@ class StorageNumbers {
   static std::vector<Storage>& spare() {
     thread_local std::vector<Storage> table;
     return table;
-  }
-  static const void* memory_of(const Buffer& buffer) {
-    if (buffer.handle()) return buffer.handle();
-    return buffer.host() ? buffer.host() : &buffer;
   }
   // Where it is, or an empty place for it.
   Storage& place_of(const void* memory) {

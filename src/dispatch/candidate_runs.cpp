@@ -111,9 +111,10 @@ CandidateOptions CandidateOptions::parse(const Attributes& attributes) {
     bool* option = key == "input_strided"    ? &options.input_strided
                    : key == "output_strided" ? &options.output_strided
                    : key == "every_point"    ? &options.every_point
+                   : key == "shifted"        ? &options.shifted
                                              : nullptr;
     require(option != nullptr, Code::invalid_argument, "candidates: there is no option \"", key,
-            "\"; expected input_strided, output_strided, strided_layout or every_point");
+            "\"; expected input_strided, output_strided, strided_layout, every_point or shifted");
     require(flag != nullptr, Code::invalid_argument, "candidates: ", key, " is ", to_text(value),
             ", expected true or false");
     *option = *flag;
@@ -195,7 +196,9 @@ CandidateRuns::Placed CandidateRuns::reserve(const TensorDesc& desc, bool stride
                                              bool values) const {
   Placed placed;
   placed.desc = desc;
-  size_t bytes = desc.size_bytes(), before = device_->traits().host_addressable ? kGuard : 0;
+  const size_t shift = options_.shifted ? size_of(desc.dtype) : 0;
+  const size_t guard = device_->traits().host_addressable ? kGuard + shift : 0;
+  size_t bytes = desc.size_bytes(), before = guard;
   if (strided) {
     // The strided view begins at that channel of the first image, and the larger tensor ends after the last one.
     TensorDesc whole = desc;
@@ -203,7 +206,7 @@ CandidateRuns::Placed CandidateRuns::reserve(const TensorDesc& desc, bool stride
     Dims start = Dims::filled(desc.rank(), 0);
     start[1] = channels_before;
     before += size_t(whole.offset_of(start)) * size_of(desc.dtype);
-    bytes = std::max(bytes, whole.size_bytes() - (before - kGuard));
+    bytes = std::max(bytes, whole.size_bytes() - (before - guard));
   }
   placed.first = before;
   placed.bytes.assign(before + bytes + kGuard, kPoison);

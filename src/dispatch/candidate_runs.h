@@ -21,6 +21,8 @@ struct CandidateOptions {
   Layout strided_layout;
   // Also the points of tuning spaces that only a search tries.
   bool every_point = false;
+  // On devices of the host's memory tensors lie an element behind a multiple of any alignment, as a caller's may.
+  bool shifted = false;
 
   // input_strided=true strided_layout="NHWC"; throws Error(invalid_argument | layout).
   static CandidateOptions parse(const Attributes& attributes);

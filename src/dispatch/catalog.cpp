@@ -172,6 +172,14 @@ void Catalog::trim(const std::function<bool(Entry&)>& leave) {
   trigger_ = std::max(limit_, bytes_ + limit_ / 4);
 }
 
+void Catalog::forget_renewed(const std::function<bool(Entry&)>& leave) {
+  std::vector<EntryRef> gone;  // destroyed without the lock
+  std::lock_guard<std::mutex> guard(lock_);
+  for (EntryRef& entry : renewed_)
+    if (entry.use_count() == 1 && leave(*entry)) gone.push_back(std::move(entry));
+  renewed_.erase(std::remove(renewed_.begin(), renewed_.end(), nullptr), renewed_.end());
+}
+
 uint64_t Catalog::cutoff() const {
   std::lock_guard<std::mutex> guard(lock_);
   std::vector<std::pair<uint64_t, size_t>> order;
@@ -268,6 +276,7 @@ EntryRef Catalog::renew(const EntryRef& entry, const Entry& space) {
   renewed_.push_back(entry);
   made->bytes = bytes_of(*made);
   bytes_ += made->bytes;
+  bytes_ -= entry->bytes;
   touch(*made);
   entries_[entry_key(*entry)] = made;
   return made;

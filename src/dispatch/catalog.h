@@ -143,7 +143,10 @@ class Catalog {
   // `prepare_seconds`: as MeasureLimits::seconds.
   void measure(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options,
                double prepare_seconds = INFINITY);
-  // The same, and choices that were made stay as they are until the epoch grows.
+  // The same; an entry whose sample values find no memory is left alone.
+  void measure_if_it_fits(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options,
+                          double prepare_seconds = INFINITY);
+  // As the first, and choices that were made stay as they are until the epoch grows.
   void measure_unannounced(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options,
                            double prepare_seconds = INFINITY);
   // Holds a way's result against the others', without timing it.  False if it cannot be used: it failed, or it is
@@ -238,6 +241,8 @@ class Catalog {
     if (entry.used.load(std::memory_order_relaxed) != now) entry.used.store(now, std::memory_order_relaxed);
   }
   bool over_limit() const { return bytes_.load(std::memory_order_relaxed) > trigger_; }
+  // Lets go of entries that renew() replaced, as soon as nobody else holds them.
+  void forget_renewed(const std::function<bool(Entry&)>& leave);
   // Lets go of entries that nobody else holds until a quarter of the limit is free.  `leave`: takes an entry out of
   // what refers to it otherwise; false: it has to stay.
   void trim(const std::function<bool(Entry&)>& leave);
@@ -285,11 +290,11 @@ class Catalog {
   CostDatabase& costs_;
   mutable std::mutex lock_;
   std::unordered_map<std::string, EntryRef> entries_;
-  std::vector<EntryRef> renewed_;  // those that were replaced: consumers and decisions point to them
+  std::vector<EntryRef> renewed_;  // those that were replaced: the contest's groups and decisions point to them
   std::mutex rates_lock_;
   struct KnownRates {
     Rates rates;
-    bool measured = false;
+    bool measured = false;  // or being measured
   };
   std::unordered_map<std::string, KnownRates> rates_;
   std::mutex measuring_;  // one measurement at a time

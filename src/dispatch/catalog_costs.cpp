@@ -136,22 +136,33 @@ void Catalog::measure(Entry& entry, Tuning tuning, const MeasureLimits& limits) 
         if (way.usable && (!way.measured || (way.busy && again))) chosen.push_back(i);
       }
     }
-    if (!chosen.empty() && tuning != Tuning::off) measure(entry, chosen, options, left());
+    if (!chosen.empty() && tuning != Tuning::off) measure_if_it_fits(entry, chosen, options, left());
     return;
   }
   // What measuring shows may bring others within reach of the best, so until no way that matters is unmeasured.
   for (;;) {
     std::vector<size_t> chosen = to_measure(entry, tuning, limits.without_compiling);
-    if (chosen.empty() || left() <= 0) break;
+    if (chosen.empty() || left() <= 0 || entry.left_alone) break;
     const bool some = chosen.size() > limits.ways;
     if (some) chosen.resize(limits.ways);
-    measure(entry, chosen, options, left());
+    measure_if_it_fits(entry, chosen, options, left());
     if (some) break;
   }
   if (tuning == Tuning::off) return;
   std::lock_guard<std::mutex> guard(entry.lock);
   entry.all_measured = std::all_of(entry.ways.begin(), entry.ways.end(),
                                    [](const Way& way) { return (way.measured && !way.busy) || !way.usable; });
+}
+
+// Sample values need as much memory as a call's own, which need not be there twice.
+void Catalog::measure_if_it_fits(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& options,
+                                 double prepare_seconds) {
+  try {
+    measure(entry, chosen, options, prepare_seconds);
+  } catch (const Error& error) {
+    if (error.code() != Code::out_of_memory) throw;
+    entry.left_alone = true;
+  }
 }
 
 double Catalog::beyond_the_spare(double others, const Device& device, int threads) {

@@ -88,6 +88,16 @@ Rates Catalog::calibrate(Device& device, const Ready& ready) {
     std::lock_guard<std::mutex> guard(rates_lock_);
     rates_[key] = {rates, true};
   }
+  struct Forget {  // where an error or an interrupt ends it, the next call measures again
+    Catalog& catalog;
+    const std::string& key;
+    bool done = false;
+    ~Forget() {
+      if (done) return;
+      std::lock_guard<std::mutex> guard(catalog.rates_lock_);
+      catalog.rates_.erase(key);
+    }
+  } forget{*this, key};
   const auto best = [&](const char* name, const std::vector<TensorDesc>& inputs) -> std::optional<double> {
     const Schema* schema = find_schema(name);
     if (!schema) return std::nullopt;
@@ -115,21 +125,24 @@ Rates Catalog::calibrate(Device& device, const Ready& ready) {
   };
   const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
   const int64_t large = int64_t(8) << 20;  // 32 MiB each way: beyond the caches of one socket's share
-  try {
-    if (const auto ms = best("relu", {f32({16})})) rates.overhead_ms = *ms;
-    if (const auto ms = best("relu", {f32({large})})) rates.bytes_per_ms = double(large) * 8 / *ms;
-    // On a GPU one that takes much longer than to start it: at 512 an H200 reached a fifth of its rate.
-    const int64_t side = device.traits().gpu ? 2048 : 512;
-    if (const auto ms = best("matmul", {f32({side, side}), f32({side, side})}))
-      rates.flops_per_ms = 2.0 * double(side * side * side) / *ms;
-  } catch (...) {  // an interrupt, or the end of what measures in the background
-    std::lock_guard<std::mutex> guard(rates_lock_);
-    rates_.erase(key);  // the next call measures again
-    throw;
-  }
+  if (const auto ms = best("relu", {f32({16})})) rates.overhead_ms = *ms;
+  if (const auto ms = best("relu", {f32({large})})) rates.bytes_per_ms = double(large) * 8 / *ms;
+  // On a GPU one that takes much longer than to start it: at 512 an H200 reached a fifth of its rate.
+  const int64_t side = device.traits().gpu ? 2048 : 512;
+  if (const auto ms = best("matmul", {f32({side, side}), f32({side, side})}))
+    rates.flops_per_ms = 2.0 * double(side * side * side) / *ms;
+  bool complete = true;
+  BufferRef buffer;
   if (!device.traits().host_addressable) {
+    try {
+      buffer = device.allocate(size_t(large));
+    } catch (const Error& error) {  // what is expected will do, in this process
+      if (error.code() != Code::out_of_memory) throw;
+      complete = false;
+    }
+  }
+  if (buffer) {
     std::vector<char> host(size_t(large), 1);
-    const BufferRef buffer = device.allocate(host.size());
     const auto time = [&](size_t bytes) {
       double ms = std::numeric_limits<double>::infinity();
       for (int i = 0; i < 5; ++i) {
@@ -144,9 +157,11 @@ Rates Catalog::calibrate(Device& device, const Ready& ready) {
     rates.transfer_bytes_per_ms = double(large) / std::max(1e-6, time(host.size()) - rates.transfer_overhead_ms);
   }
   const char* op = was_disturbed(device, 0, since) ? kBusyRates : kRates;
-  for (const auto& [name, value] : parts_of(rates, device)) costs_.record(key, op, name, *value);
+  if (complete)
+    for (const auto& [name, value] : parts_of(rates, device)) costs_.record(key, op, name, *value);
   std::lock_guard<std::mutex> guard(rates_lock_);
   rates_[key] = {rates, true};
+  forget.done = true;
   return rates;
 }
 

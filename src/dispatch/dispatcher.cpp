@@ -33,7 +33,7 @@ uint64_t aliased_by(const std::vector<TensorRef>& inputs, const std::vector<Tens
   uint64_t bits = 0;
   for (const TensorRef& given : destinations)
     for (size_t i = 0; given && i < std::min<size_t>(inputs.size(), 64); ++i)
-      if (inputs[i] && inputs[i]->buffer() == given->buffer()) bits |= uint64_t(1) << i;
+      if (inputs[i] && share_memory(*inputs[i]->buffer(), *given->buffer())) bits |= uint64_t(1) << i;
   return bits;
 }
 
@@ -492,7 +492,9 @@ void Dispatcher::trim() {
   }
   call_lists_.forget();
   ranking_.forget();
-  catalog_.trim([this](Entry& entry) { return contest_.leave(entry); });
+  const auto leave = [this](Entry& entry) { return contest_.leave(entry); };
+  catalog_.forget_renewed(leave);
+  catalog_.trim(leave);
 }
 
 void Dispatcher::forget_decisions() {
@@ -515,9 +517,12 @@ void Dispatcher::tune(const Schema& schema, const CallRef& call, const std::vect
   const EntryRef entry = catalog_.entry(as_asked(op, call->policy), home);
   MeasureLimits limits;
   limits.op_seconds = seconds;
+  entry->left_alone = false;
   catalog_.measure(*entry, Tuning::full, limits);
+  require(!entry->left_alone, Code::out_of_memory, "tune: ", home.name(), " has no memory for sample values of ", op);
   pl::tune(catalog_, catalog_.costs(), {entry}, {seconds, nullptr, machine_.interrupt()});
   forget_decisions();
+  catalog_.forget_renewed([this](Entry& each) { return contest_.leave(each); });
 }
 
 std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs) {

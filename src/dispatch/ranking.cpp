@@ -31,11 +31,11 @@ bool may_write_there(const Candidate& candidate, size_t i, const std::vector<Ten
                      const std::vector<TensorRef>& destinations) {
   const Tensor& given = *destinations[i];
   const TensorDesc& desc = candidate.outputs[i];
-  const auto lies_there = [&](const TensorRef& each) { return each && each->buffer() == given.buffer(); };
+  const auto lies_there = [&](const TensorRef& each) { return each && share_memory(*each->buffer(), *given.buffer()); };
   for (size_t k = 0; k < inputs.size(); ++k) {
     if (!lies_there(inputs[k])) continue;
-    if (k >= 32 || !(candidate.in_place >> k & 1) || !same_memory(inputs[k]->desc(), desc) ||
-        !same_memory(candidate.inputs[k], desc) ||
+    if (k >= 32 || memory_of(*inputs[k]->buffer()) != memory_of(*given.buffer()) || !(candidate.in_place >> k & 1) ||
+        !same_memory(inputs[k]->desc(), desc) || !same_memory(candidate.inputs[k], desc) ||
         std::count_if(destinations.begin(), destinations.end(), lies_there) > 1)
       return false;
   }

@@ -237,7 +237,7 @@ void Runner::convert_on_device(const TensorRef& tensor, const TensorRef& destina
   TensorRef source = tensor;
   if (&source->device() != &device || !is_aligned(*source))
     source = convert(source, device, TensorDesc::dense(wanted.dtype, wanted.shape), "output", why, false);
-  if (source->buffer() == destination->buffer()) {  // what is read must not be written meanwhile
+  if (share_memory(*source->buffer(), *destination->buffer())) {  // what is read must not be written meanwhile
     source = Tensor::allocate(device, TensorDesc::dense(tensor->desc().dtype, wanted.shape));
     convert_on_device(tensor, source, why);
   }

@@ -12,7 +12,7 @@ std::optional<WaitingKernels::One> Dispatcher::as_waiting(const DecisionRef& dec
   WaitingKernels::One one;
   one.cause = decision->schema->name;
   if (decision->copy) {
-    if (call.inputs[0]->buffer() == call.destinations[0]->buffer()) return std::nullopt;
+    if (share_memory(*call.inputs[0]->buffer(), *call.destinations[0]->buffer())) return std::nullopt;
     one.entry = decision->copy_entry;
     one.way = decision->copy_way;
     one.kernel = decision->copy;

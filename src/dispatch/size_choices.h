@@ -32,7 +32,7 @@ class SizeChoices {
   // Of an op with these inputs as they lie; results go to these destinations, absent ones where none was given.
   static Call of(const Op& op, const Device& device, int threads, const std::vector<TensorDesc>& destinations);
 
-  // The key of the way (Candidate::key()) that the nearest sizes took.  Empty: this call has to be chosen by itself.
+  // The key of the way (Candidate::dense_key()) that the nearest sizes took.  Empty: this call has to be chosen by itself.
   std::string find(const Call& call) const;
   // A call was chosen by itself.
   void add(const Call& call, const std::string& way);

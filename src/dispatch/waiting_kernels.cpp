@@ -18,13 +18,13 @@ std::vector<uintptr_t> addresses(const std::vector<Buffer*>& buffers) {
 void WaitingKernels::add(One one) {
   int round = 0;
   for (const BufferRef& input : one.inputs)
-    if (input) round = std::max(round, uses_[input.get()].written + 1);
+    if (input) round = std::max(round, uses_[memory_of(*input)].written + 1);
   for (const BufferRef& each : one.outputs)
-    if (each) round = std::max({round, uses_[each.get()].written + 1, uses_[each.get()].read + 1});
+    if (each) round = std::max({round, uses_[memory_of(*each)].written + 1, uses_[memory_of(*each)].read + 1});
   for (const BufferRef& input : one.inputs)
-    if (input) uses_[input.get()].read = std::max(uses_[input.get()].read, round);
+    if (input) uses_[memory_of(*input)].read = std::max(uses_[memory_of(*input)].read, round);
   for (const BufferRef& each : one.outputs)
-    if (each) uses_[each.get()].written = round;
+    if (each) uses_[memory_of(*each)].written = round;
   if (rounds_.size() <= size_t(round)) rounds_.resize(size_t(round) + 1);
   rounds_[size_t(round)].push_back(std::move(one));
 }

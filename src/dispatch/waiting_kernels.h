@@ -53,7 +53,7 @@ class WaitingKernels {
   struct LastUse {
     int read = -1, written = -1;  // rounds
   };
-  std::unordered_map<const Buffer*, LastUse> uses_;
+  std::unordered_map<const void*, LastUse> uses_;  // by memory_of
 };
 
 }  // namespace pl

@@ -269,6 +269,7 @@ bool Chains::run(const std::vector<External>& inputs, const std::vector<External
       out.back().offset += chain.offset(chain.output_bytes[i]);
     }
     if (chains_.size() == 1 && chain.share.slices == 1) return chain.program->run(in.data(), out.data(), times);
+    if (times.overwrote && chain.program->writes_to_inputs()) *times.overwrote = true;
     run_slices(*chain.program, chain.share.slices, chain.share.streams, in, out, chain.input_bytes, chain.output_bytes,
                chains_.size() == 1 ? times.step_ms : nullptr);
   }

@@ -3,7 +3,7 @@
 namespace pl {
 
 void Plan::Live::settle(End how) {
-  if (how == End::found) plan_.remember_live(true);
+  if (how == End::found || how == End::failed) plan_.remember_live(how == End::found);
   plan_.release_constants();
   if (how != End::none) plan_.home_->release_cache();
   pinned_ = how == End::pinned;

@@ -42,6 +42,7 @@ class Plan::Live {
   double credit() const { return kShare * std::max(ran_ms_.load(), kAdvanceMs) - spent_ms_; }
   enum class End {
     found,   // all was tried: kept on disk as the outcome
+    failed,  // of an error, no memory say: kept as what was found so far, from where later compilations go on
     pinned,  // somebody froze it
     none,    // nothing is known to compete
   };

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/clock.h"
+#include "core/interrupt.h"
 #include "dispatch/catalog.h"
 #include "profile/profile.h"
 
@@ -102,10 +103,17 @@ void Plan::LiveAtOnce::run(const Go& go) {
   run_own(go, *own);
   if (++undisturbed_ <= kUndisturbed || (challenger_ && challenger_->body)) return;
   undisturbed_ = 0;
+  behind_run([&] { work(); });
+}
+
+template <class Work>
+void Plan::LiveAtOnce::behind_run(const Work& work) {
+  const Interrupt::Unasked unasked;
   try {
     work();
-  } catch (const Error&) {  // no memory for a challenger, say: what runs goes on
-    finish(false);
+  } catch (const Interrupted&) {     // the process ends
+  } catch (const std::exception&) {  // no memory for a challenger, say: what runs goes on
+    finish(End::failed);
   }
 }
 
@@ -132,17 +140,18 @@ void Plan::LiveAtOnce::run_challenger(const Go& go, const Body& own) {
   };
   std::vector<double> step_ms;
   const double start = now_ms();
-  bool finished = false, failed = false;
+  bool finished = false, overwrote = false;
+  std::exception_ptr error;
   try {
-    finished = go(*it.body, {&step_ms, it.share.empty() ? nullptr : &watch});
+    finished = go(*it.body, {&step_ms, it.share.empty() ? nullptr : &watch, nullptr, &overwrote});
   } catch (const Error&) {
-    failed = true;
+    error = std::current_exception();
   }
   double total = now_ms() - start;
   if (finished) {
     if (it.warm) it.times.add(total, step_ms);
     it.warm = true;
-  } else {
+  } else if (!overwrote) {
     it.times.add_steps(step_ms);
     ++it.left;
     go(own, {});
@@ -151,10 +160,8 @@ void Plan::LiveAtOnce::run_challenger(const Go& go, const Body& own) {
   ran_ms_ = ran_ms_ + std::min(total, usual);
   // One that was faster pays back: of runs that were merely disturbed, half are so.
   spent_ms_ = std::max(0.0, spent_ms_ + total - usual);
-  if (failed)
-    give_up();
-  else
-    judge();
+  behind_run([&] { error ? give_up() : judge(); });
+  if (error && overwrote) std::rethrow_exception(error);
 }
 
 // What the challenger's next run will take longer than the plan's.
@@ -244,7 +251,7 @@ void Plan::LiveAtOnce::work() {
     } else if (challenger_) {
       return;  // its runs are awaited
     } else if (!next_idea()) {
-      finish(false);
+      finish(End::found);
     }
   }
 }
@@ -542,16 +549,16 @@ void Plan::LiveAtOnce::note_costs(const Program& program, const StepTimes& times
 
 void Plan::LiveAtOnce::freeze() {
   std::lock_guard<std::mutex> guard(lock_);
-  if (!settled()) finish(true);
+  if (!settled()) finish(End::pinned);
 }
 
-void Plan::LiveAtOnce::finish(bool pinned) {
+void Plan::LiveAtOnce::finish(End how) {
   challenger_ = nullptr;
   chores_.clear();
   ideas_.clear();
   fields_.clear();
   own_times_ = StepTimes();
-  settle(pinned ? End::pinned : End::found);
+  settle(how);
 }
 
 }  // namespace pl

@@ -99,7 +99,10 @@ class Plan::LiveAtOnce : public Plan::Live {
   void open_cut(const Cut& cut);
   void note_costs(const Program& program, const StepTimes& times);
   void give_up();  // the challenger
-  void finish(bool pinned);
+  void finish(End how);
+  // Work behind a run, whose caller has its results: it does not end the run, nor does an interrupt that the caller asks for.
+  template <class Work>
+  void behind_run(const Work& work);
 
   std::mutex lock_;  // guards all below
   std::vector<std::unique_ptr<Field>> fields_;

@@ -127,15 +127,17 @@ void Plan::LiveQueued::run(const Go& go) {
   const double start = now_ms();
   RunTimes times;
   if (contestant) times.timings = &timings;
-  bool failed = false;
+  bool overwrote = false;
+  if (contestant) times.overwrote = &overwrote;
+  std::exception_ptr error;
   try {
     go(*body, times);
   } catch (const Error&) {
     own = plan_.body();
     if (!contestant || contestant->body == own) throw;
-    failed = true;
+    error = std::current_exception();
   }
-  if (failed) go(*own, {});
+  if (error && !overwrote) go(*own, {});
   const double host = now_ms() - start;
   if (!takes_part) return;
   const std::lock_guard<std::mutex> guard(lock_);
@@ -147,9 +149,10 @@ void Plan::LiveQueued::run(const Go& go) {
   }
   spent_ms_ = spent_ms_ + kEventMs * double(std::count(timings.wanted.begin(), timings.wanted.end(), true));
   ++contestant->runs;
-  if (failed) {
+  if (error) {
     contestant->failed = true;
     spent_ms_ = spent_ms_ + usual_ms_;
+    if (overwrote) std::rethrow_exception(error);
   } else if (variant_) {  // else all has ended meanwhile
     pending_.push_back({std::move(contestant), std::move(timings)});
   }
@@ -309,6 +312,8 @@ void Plan::LiveQueued::search() {
     beside_ = nullptr;
     return;
   } catch (const std::exception&) {  // no memory for a challenger, say: what runs goes on
+    beside_ = nullptr;
+    return end(End::failed);
   }
   beside_ = nullptr;
   end(End::found);

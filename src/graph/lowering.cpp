@@ -541,18 +541,13 @@ void Lowering::share_storages() {
     Step& step = program_.steps_[n];
     follow(step.inputs);
     follow(step.outputs);
-    if (step.kind != Step::Kind::op || step.outputs.size() != 1 || !is_whole(step.outputs[0], step.device)) continue;
+    if (step.outputs.size() != 1 || !is_whole(step.outputs[0], step.device)) continue;
     Storage& own = program_.storages_[size_t(step.outputs[0].storage)];
     if (own.first != int(n)) continue;
-    for (size_t k = 0; k < step.inputs.size(); ++k) {
-      const Place& input = step.inputs[k];
-      if (!(step.way->candidate.in_place >> k & 1) || !is_whole(input, step.device)) continue;
+    for (const Place& input : step.inputs) {
+      if (!is_whole(input, step.device)) continue;
       Storage& other = program_.storages_[size_t(input.storage)];
-      const auto reads = std::count_if(step.inputs.begin(), step.inputs.end(),
-                                       [&](const Place& place) { return place.storage == input.storage; });
-      if (other.last != int(n) || other.bytes != own.bytes || reads != 1 ||
-          !same_memory(step.input_descs[k], step.output_descs[0]))
-        continue;
+      if (other.last != int(n) || !may_lie_over(step, step.outputs[0].storage, input.storage)) continue;
       other.last = own.last;  // it lives on as the result's
       own.first = own.last = -1;
       shared[size_t(step.outputs[0].storage)] = input.storage;

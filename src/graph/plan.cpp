@@ -431,7 +431,7 @@ std::vector<TensorRef> Plan::run_on(States& states, const std::vector<TensorRef>
   std::vector<External> out;
   if (live_) {
     live_->run([&](const Body& body, const RunTimes& times) {
-      out = place_outputs(body, states, destinations, in, !times.go_on, results);
+      out = place_outputs(body, states, destinations, in, !times.overwrote, results);
       return body.chains->run(in, out, times);
     });
   } else {

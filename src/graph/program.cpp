@@ -488,6 +488,7 @@ bool Program::run(const External* inputs, const External* outputs, const RunTime
     timed.timings.resize(steps_.size());
     for (size_t i = 0; i < steps_.size(); ++i) {
       const bool wanted = i < timed.wanted.size() && timed.wanted[i];
+      if (i == first_in_place_ && times.overwrote) *times.overwrote = true;
       if (wanted) timed.timings[i] = steps_[i].device->start_timing();
       run_step(steps_[i], slots + instance->first_slot[i]);
       if (wanted) timed.timings[i]->stop();
@@ -499,6 +500,7 @@ bool Program::run(const External* inputs, const External* outputs, const RunTime
     double sum = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
       const auto start = Clock::now();
+      if (i == first_in_place_ && times.overwrote) *times.overwrote = true;
       run_step(steps_[i], slots + instance->first_slot[i]);
       (*step_ms)[i] = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
       sum += (*step_ms)[i];

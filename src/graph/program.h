@@ -94,6 +94,9 @@ struct RunTimes {
   // With step_ms: asked as long as no input was written to; false ends the run early.
   const GoOn* go_on = nullptr;
   StepTimings* timings = nullptr;
+  // Given where another program may run on the same inputs if this one fails: results then lie over no input, and it is
+  // set before the first step that writes to one, a state in place.
+  bool* overwrote = nullptr;
 };
 
 // Somebody else's memory for an input or output of a program.
@@ -175,6 +178,7 @@ class Program {
   // may_lie_over().  False if it was
   // ended early: then outputs hold nothing of use.  While a profile is recorded no times are taken.
   bool run(const External* inputs, const External* outputs, const RunTimes& times = {});
+  bool writes_to_inputs() const { return first_in_place_ != SIZE_MAX; }
 
  private:
   friend class Lowering;

@@ -196,7 +196,7 @@ void Plan::Compiler::measure_again(Variant& variant, const Contestant& winner) {
     if (elapsed() > stop_) break;
     Entry& entry = *suspects[suspect.second].second;
     for (size_t w = 0; w < entry.ways.size(); ++w)
-      if (&entry.ways[w] == suspect.second) context_.catalog().measure(entry, std::vector<size_t>{w}, MeasureOptions{});
+      if (&entry.ways[w] == suspect.second) context_.catalog().measure_if_it_fits(entry, {w}, MeasureOptions{});
   }
   if (variant.threads) use_threads(variant.threads);
 }

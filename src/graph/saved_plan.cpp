@@ -77,7 +77,8 @@ void Plan::save(const std::string& path) const {
     header += record("named", options_text(options_));
     for (const MadeAgain& again : again_) header += record("made_again", again.node, again.from);
     bool further = false;
-    for (const Graph& source : sizes_->sources()) {
+    for (const auto& given : sizes_->sources()) {
+      const Graph& source = *given;
       if (further) header += record("further");
       header += writer.write(source, state);
       further = true;

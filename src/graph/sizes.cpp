@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "dispatch/catalog.h"
 #include "dispatch/size_class.h"
+#include "graph/batch.h"
 #include "graph/compiler.h"
 #include "graph/lessons.h"
 #include "providers/building.h"
@@ -61,7 +62,7 @@ void keep_built(Context& context, std::vector<NodeStates>& nodes) {
 
 Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
   constants_->share(plan.graph_);
-  sources_.push_back(plan.graph_);
+  sources_.push_back(std::make_shared<Graph>(plan.graph_));
   for (size_t i = 0; i < plan.graph_.inputs().size(); ++i) {
     const GraphInput& input = plan.graph_.inputs()[i];
     if (input.kept >= 0) continue;
@@ -77,7 +78,7 @@ Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
     axis_at_.push_back(-1);
     own_.push_back(-1);
   }
-  grower_ = std::make_shared<const Grower>(Grower{Growing::of(plan.graph_), &sources_.front()});
+  grower_ = std::make_shared<const Grower>(Grower{Growing::of(plan.graph_), sources_.front()});
   plan.arenas_ = std::make_shared<SharedArenas>();
 }
 
@@ -85,7 +86,7 @@ Plan::Sizes::~Sizes() = default;
 
 void Plan::Sizes::settle_outputs() {
   std::lock_guard<std::mutex> making(making_);
-  for (Graph& source : sources_) settle_outputs(source);
+  for (const auto& source : sources_) settle_outputs(*source);
 }
 
 void Plan::Sizes::settle_outputs(Graph& source) const {
@@ -99,7 +100,7 @@ void Plan::Sizes::settle_outputs(Graph& source) const {
 }
 
 void Plan::Sizes::add(Graph source) {
-  const Graph& own = sources_.front();
+  const Graph& own = this->source();
   const auto names = [](const Graph& graph) {
     std::vector<std::string> list;
     for (const GraphInput& input : graph.inputs()) list.push_back(graph.value(input.value).name);
@@ -122,28 +123,30 @@ void Plan::Sizes::add(Graph source) {
   constants_->share(source);
   std::lock_guard<std::mutex> making(making_);
   settle_outputs(source);
-  sources_.push_back(std::move(source));
+  const auto added = std::make_shared<Graph>(std::move(source));
+  sources_.push_back(added);
   {
     // The first graph need not be that of the runs that make something grow.
     std::lock_guard<std::mutex> guard(lock_);
     if (!grows_) {
-      Growing growing = Growing::of(sources_.back());
+      Growing growing = Growing::of(*added);
       if (!growing.inputs.empty()) {
-        grower_ = std::make_shared<const Grower>(Grower{std::move(growing), &sources_.back()});
+        grower_ = std::make_shared<const Grower>(Grower{std::move(growing), added});
         why_not_growing_.clear();
         added_.clear();
       }
     }
     if (sources_.size() > kMostSources)
       for (auto it = std::next(sources_.begin()); it != sources_.end(); ++it)
-        if (&*it != grower_->source) {
+        if (*it != grower_->source) {
           sources_.erase(it);  // its programs stay
           break;
         }
+    graphs_ = sources_.size();
   }
 }
 
-std::list<Graph> Plan::Sizes::sources() {
+Plan::Sizes::Sources Plan::Sizes::sources() {
   std::lock_guard<std::mutex> making(making_);
   return sources_;
 }
@@ -166,7 +169,7 @@ Plan::Sizes::Shapes Plan::Sizes::shapes_of(const std::vector<TensorRef>& inputs)
 }
 
 std::map<std::string, int64_t> Plan::Sizes::sizes_of(const std::vector<TensorRef>& inputs) const {
-  const Graph& graph = sources_.front();
+  const Graph& graph = source();
   std::map<std::string, int64_t> sizes;
   std::map<std::string, std::string> known_by;  // by axis: the input that said it first
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -247,11 +250,11 @@ std::shared_ptr<Plan> Plan::Sizes::known_at(const Shapes& shapes) {
   return known.plan;
 }
 
-Graph Plan::Sizes::bound(const std::list<Graph>& sources, const std::map<std::string, int64_t>& sizes) const {
+Graph Plan::Sizes::bound(const Sources& sources, const std::map<std::string, int64_t>& sizes) const {
   std::optional<Error> problem;
-  for (const Graph& source : sources) {
+  for (const auto& source : sources) {
     try {
-      return source.bound(sizes);
+      return source->bound(sizes);
     } catch (const Error& error) {
       // What the first graph says, unless another one was made for these sizes.
       if (!problem || problem->code() == Code::unsupported) problem = error;
@@ -318,6 +321,24 @@ std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes, bool of_any_cla
   return best;
 }
 
+// How a batch is cut was said of the plan's own: of another one it holds as far as that can be cut so.
+static void fit_to_batch(PlanOptions& options, std::optional<int64_t> batch) {
+  if (!batch || *batch <= 1) {
+    options.slice = 0;
+    options.streams = 0;
+    options.chains.clear();
+    return;
+  }
+  int64_t largest = 1;
+  options.slice = std::min(options.slice, *batch);
+  largest = std::max(largest, int64_t(options.slice));
+  for (auto& chain : options.chains) {
+    chain.second = std::min(chain.second, *batch);
+    largest = std::max(largest, chain.second);
+  }
+  if (options.streams) options.streams = int(std::min<int64_t>(options.streams, *batch / largest));
+}
+
 std::shared_ptr<Plan> Plan::Sizes::compiled(Graph graph, const Plan* guide) const {
   const std::shared_ptr<Plan> plan = Plan::make();
   plan->context_ = plan_.context_;
@@ -326,6 +347,7 @@ std::shared_ptr<Plan> Plan::Sizes::compiled(Graph graph, const Plan* guide) cons
   plan->options_ = plan_.options_;
   plan->options_.deterministic = true;
   plan->options_.progress = nullptr;  // a run shows none
+  fit_to_batch(plan->options_, batch_of(plan->graph_));
   plan->conversions_ = plan_.conversions_;
   plan->constants_ = constants_;
   plan->arenas_ = plan_.arenas_;
@@ -410,7 +432,7 @@ void Plan::Sizes::describe(Json& json) {
       .field("made", made_)
       .field("specialised", specialised_);
   json.field("bytes", int64_t(bytes_)).field("limit", int64_t(limit()));
-  json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(sources_.size()));
+  json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(graphs_));
   std::string axes;
   for (const std::string& axis : grower_->growing.axes) axes += (axes.empty() ? "" : ", ") + axis;
   json.field("growing", grower_->growing.inputs.empty() ? std::string("no input")

@@ -34,6 +34,8 @@ namespace pl {
 
 class Plan::Sizes {
  public:
+  using Sources = std::list<std::shared_ptr<Graph>>;
+
   // Of a plan that has its context, graph, options and store of constants, and that is not compiled yet.
   explicit Sizes(Plan& plan);
   ~Sizes();  // waits for what is being made
@@ -50,8 +52,8 @@ class Plan::Sizes {
   std::optional<std::vector<TensorRef>> run_growing(const std::vector<TensorRef>& inputs);
   void add(Graph source);
   void settle_outputs();  // has those of all graphs in the layouts that the plan's has them in
-  const Graph& source() const { return sources_.front(); }  // the plan's own, as it was given
-  std::list<Graph> sources();                               // all graphs that were given, the plan's own first
+  const Graph& source() const { return *sources_.front(); }  // the plan's own, as it was given
+  Sources sources();                                         // all graphs that were given, the plan's own first
   void describe(Json& json);
 
  private:
@@ -66,7 +68,7 @@ class Plan::Sizes {
   };
   struct Grower {  // what grows in which of the graphs
     Growing growing;
-    const Graph* source = nullptr;
+    std::shared_ptr<const Graph> source;
   };
   // Memory with room for `places`, of which the first `used` hold something that was given to somebody.
   struct Room {
@@ -82,7 +84,7 @@ class Plan::Sizes {
   Kept find(const Shapes& shapes);
   // Null: none is of the same class; any other will do on devices that compile, if `of_any_class`.
   std::shared_ptr<Plan> nearest(const Shapes& shapes, bool of_any_class);
-  Graph bound(const std::list<Graph>& sources, const std::map<std::string, int64_t>& sizes) const;
+  Graph bound(const Sources& sources, const std::map<std::string, int64_t>& sizes) const;
   std::shared_ptr<Plan> compiled(Graph graph, const Plan* guide) const;
   // Counts a run of a sparing program, and has it made anew when it is due.
   // `graph`: what it is made of.
@@ -117,7 +119,8 @@ class Plan::Sizes {
   const GraphInput& given(const Graph& graph, size_t i) const { return graph.inputs()[given_[i]]; }
 
   Plan& plan_;
-  std::list<Graph> sources_;       // that of `grower_` among them
+  Sources sources_;                // that of `grower_` among them
+  size_t graphs_ = 1;              // of them: with lock_, as sources_ is with making_
   std::vector<size_t> given_;      // indices into Graph::inputs(), without the values that the plan keeps
   Shapes own_;                     // of the plan's own graph
   std::vector<int32_t> axis_at_;   // by place in shapes: an index into axes_, -1: the size is fixed

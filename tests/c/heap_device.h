@@ -1,12 +1,17 @@
 // A made-up device: memory of its own, by handles that the host does not address, in truth on the heap.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "core/device.h"
 
 namespace pl {
+
+// The only thread that gets memory of such devices, unless it is none.
+inline std::atomic<std::thread::id> only_thread_with_memory{};
 
 // The name up to the colon is the fingerprint.
 class HeapDevice : public Device {
@@ -35,7 +40,9 @@ class HeapDevice : public Device {
 
  private:
   static RawMemory memory_of_heap() {
-    return {[](size_t bytes) {
+    return {[](size_t bytes) -> std::unique_ptr<Block> {
+              const std::thread::id only = only_thread_with_memory;
+              if (only != std::thread::id() && only != std::this_thread::get_id()) return nullptr;
               auto block = std::make_unique<Block>();
               block->handle = std::malloc(bytes);
               block->bytes = bytes;

@@ -59,6 +59,7 @@ TEST("all") {
   CHECK(run_all(context, NULL) > 1); /* the reference, and the vector code; further ones by provider */
   CHECK(run_all(context, "input_strided=true output_strided=true strided_layout=NHWC") > 0);
   CHECK(run_all(context, "output_strided=true strided_layout=nChw8c") >= 0);
+  CHECK(run_all(context, "shifted=true") > 1);
 
   FAILS(PL_ERROR_INVALID_ARGUMENT, "no option \"nonsense\"",
         pl_op_candidates(context, "relu", NULL, &x, 1, "nonsense=1", &candidates));

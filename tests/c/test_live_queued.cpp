@@ -159,6 +159,22 @@ TEST("what_is_slower_does_not_stay") {
   CHECK(f.steps_of(0) == 3);
 }
 
+// An error ends it in this process; the next one goes on.
+TEST("an_error_is_no_outcome") {
+  const testing::TemporaryFolder there;
+  {
+    only_thread_with_memory = std::this_thread::get_id();  // none for what is measured behind the runs
+    const Fixture f(kOffers, false, {}, there.path);
+    f.run_until_settled();
+    only_thread_with_memory = std::thread::id();
+    CHECK(f.steps_of(0) == 3);
+  }
+  const Fixture f(kOffers, false, {}, there.path);
+  CHECK(says(f, "\"state\": \"live\""));
+  f.run_until_settled();
+  CHECK(f.steps_of(2) == 3);
+}
+
 TEST("freeze_ends_it") {
   Fixture f(kOffers, false, std::chrono::milliseconds(50));
   for (int i = 0; i < 12; ++i) CHECK(f.run());
