@@ -37,7 +37,7 @@ QUESTIONS = {
     "What is faster than peers, what slower?": r"^\| what \| faster \| equal \| slower \|",
     "What does conv2d compute?": r"^## conv2d$",
     "Which ONNX ops are there?": r"^\| Conv \|",
-    "How fast is it?": r"^How many times as fast plans of whole networks are",
+    "How fast is it?": r"^Speed of pylayout's plans relative to the fastest peer",
     "Where does it keep its cache?": r"^\| `PYLAYOUT_CACHE_DIR`",
 }
 
