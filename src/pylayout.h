@@ -470,7 +470,7 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *                             (default): the calling one, within the run; thread: one of the library's where the
  *                             device has one (PYLAYOUT_SUBMIT), for callers with other work between runs.  An error
  *                             of it is told by a later call of the device then
- *   simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
+ *   simplify=true|false       false: without the passes of docs/reference/passes.md (default true)
  *   without="pass,pass"       without these of them
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
