@@ -206,7 +206,9 @@ def test_settings_name_every_environment_variable() -> None:
     assert used == listed
 
 
-@pytest.mark.parametrize("tool", ["abi_page", "array_api_page", "ci_page", "cli_page", "results_page", "support_page"])
+@pytest.mark.parametrize(
+    "tool", ["abi_page", "array_api_page", "ci_page", "cli_page", "python_page", "results_page", "support_page"]
+)
 def test_generated_pages_are_current(tool: str) -> None:
     path = ROOT / "tools" / f"{tool}.py"
     done = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)

@@ -341,10 +341,10 @@ def figures(devices: dict[str, list[Record]]) -> str:
             "",
             "Speed of pylayout's plans relative to the fastest peer (geometric mean; above 1, pylayout is faster):",
             "",
-            f"- CPU, {networks[0]} networks, {cpu['machine']['threads']} cores of an {cpu['machine']['name']}, against the "
-            f"better of ONNX Runtime and OpenVINO: {on_cpu}.",
-            f"- GPU, {networks[1]} networks, batch 16, {gpu['machine']['name']} through OpenCL, against PyTorch with cuDNN: "
-            f"{on_gpu}.",
+            f"- CPU, {networks[0]} networks, {cpu['machine']['threads']} cores of an {cpu['machine']['name']}, against "
+            f"the better of ONNX Runtime and OpenVINO: {on_cpu}.",
+            f"- GPU, {networks[1]} networks, batch 16, {gpu['machine']['name']} through OpenCL, against PyTorch with "
+            f"cuDNN: {on_gpu}.",
             "",
             "Every row: [Results](docs/results/index.md).",
         ]
