@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import docs_site  # noqa: E402
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-EVERYWHERE = ["README.md", "CONTRIBUTING.md", "kernels/README.md", *PAGES]
+EVERYWHERE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "kernels/README.md", *PAGES]
 LESSONS = ["README.md", *(page for page in PAGES if page.startswith(("docs/tutorial/", "docs/howto/")))]
 
 # What somebody new asks, and words of the answer. The first ten are what is asked most.
