@@ -302,10 +302,11 @@ def sides_table(devices: dict[str, list[Record]]) -> list[str]:
 
 def index_page(devices: dict[str, list[Record]]) -> str:
     lines = ["# Results", "", "Made by `tools/results_page.py` from `docs/results/data/`: do not edit.", ""]
+    lines += ["Ratios are geometric means over the rows; above 1, pylayout is faster. How figures are taken:"]
     lines += [
-        "Ratios are geometric means over the rows; above 1, pylayout is faster. How figures are taken, and how to add"
+        "[Measure](../howto/measure.md); how to add yours: [Publish figures](../publish.md). What was tried on the way:"
     ]
-    lines += ["yours: [Measure](../howto/measure.md). What was tried on the way: [Notes](../notes/index.md).", ""]
+    lines += ["[Notes](../notes/index.md).", ""]
     lines += sides_table(devices)
     for folder, records in devices.items():
         lines += [f"## [{records[0]['machine']['name']}]({folder}.md)", "", "| what | date | result |", "|---|---|---|"]
