@@ -68,8 +68,8 @@ def compile(
     program_memory: where axes have names, bytes that programs for other sizes than the first may take, beside weights
     and the memory that they share (default: 32 MiB, or a twentieth of the weights where that is more); of more, the one
     that was not used for longest is let go when its runs have ended, and made again when it is needed.
-    submit: who hands kernels over to an OpenCL driver: "caller" (default), within the run, or "thread", one of the
-    device's own where it has one (PYLAYOUT_SUBMIT), for who has other work to do between runs and reading results.
+    submit: which thread submits kernels to an OpenCL driver: "caller" (default), the calling one, within the run, or
+    "thread", one of the library's where the device has one (PYLAYOUT_SUBMIT), for callers with other work between runs.
     simplify: run the passes, but those named in `without`; "strided_views" there keeps parts of tensors from being read
     or written where they lie with strides, "in_place" results from taking the memory of what is read for the last time,
     "widen" values of f16 and bf16 from being held as f32 on a processor that does not multiply these.

@@ -2,7 +2,8 @@
  *
  * C99.  Every function returns a pl_status and takes its outputs last, unless noted; none aborts, and no C++
  * exception crosses this boundary.  After a status other than PL_OK, pl_last_error() of the same thread says
- * which op and argument, what was expected and what came; outputs are then unchanged.
+ * which op and argument, what was expected and what came; outputs are then unchanged.  The one exception: tensors that
+ * were given for the results of a plan's run (pl_plan_run and its like) hold anything after a run that fails.
  *
  * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan, pl_candidates, pl_stream, pl_event) are counted
  * references: each one that a function returns is yours to release.  A handle that was released, or never was one, is
@@ -385,11 +386,11 @@ PL_API pl_status pl_graph_update(pl_graph graph, pl_value state, pl_value value)
  * For other sizes of named axes (pl_graph_bind, runs of a plan) they are derived anew. */
 PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
                                     pl_value* gradients);
-/* The same of the loss times a scale, for plans with math=fp16, in which small gradients would be lost: the scale is
- * the state "loss_scale", `initial` at first (65536 is usual).  *grad_scale is what steps of optimizers take by that
- * name: 1 over the scale, or 0, by which they leave all as it was, in a run whose gradients are not all finite.  Such a
- * run halves the scale, and leaves states that were given an update before this call as they were; `interval` others in
- * a row (2000 is usual), which the state "loss_scale/good_steps" counts, double it.  Nothing is read back for that. */
+/* Gradients of `scale * loss`, for plans with math=fp16, where small gradients would underflow.  The scale is the state
+ * "loss_scale"; it starts at `initial` (usually 65536).  Pass *grad_scale to the optimizer steps: it is 1/scale, or 0
+ * if a gradient is not finite; the steps then change nothing.  Such a run halves the scale, and states that were given
+ * an update before this call keep their values.  After `interval` other runs in a row (usually 2000; counted in
+ * "loss_scale/good_steps") the scale doubles.  The host reads nothing back. */
 PL_API pl_status pl_graph_scaled_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
                                            double initial, int64_t interval, pl_value* gradients, pl_value* grad_scale);
 /* What is known of a constant when its graph is made one that trains. */
@@ -464,12 +465,13 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   memory_limit=BYTES        of values between inputs and outputs, of weights and of states
  *                             (docs/howto/ship-a-plan.md)
  *   program_memory=BYTES      what programs for further sizes of named axes may take, beside weights and the memory
- *                             that they share (default 32 MiB and a twentieth of the weights); the one not used for
- *                             longest goes first
- *   submit=caller|thread      who hands kernels over to an OpenCL driver, 5 to 10 us each on NVIDIA's: caller (default),
- *                             within the run; thread: one of the device's own where it has one, for callers with other
- *                             work between runs.  An error of it is told by a later call of the device then
- *   simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
+ *                             that they share (default: 32 MiB or a twentieth of the weights, whichever is more); the
+ *                             one not used for longest goes first
+ *   submit=caller|thread      which thread submits kernels to an OpenCL driver, 5 to 10 us each on NVIDIA's: caller
+ *                             (default): the calling one, within the run; thread: one of the library's where the
+ *                             device has one (PYLAYOUT_SUBMIT), for callers with other work between runs.  An error
+ *                             of it is told by a later call of the device then
+ *   simplify=true|false       false: without the passes of docs/reference/passes.md (default true)
  *   without="pass,pass"       without these of them
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import docs_site  # noqa: E402
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-EVERYWHERE = ["README.md", "CONTRIBUTING.md", "kernels/README.md", *PAGES]
+EVERYWHERE = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "kernels/README.md", *PAGES]
 LESSONS = ["README.md", *(page for page in PAGES if page.startswith(("docs/tutorial/", "docs/howto/")))]
 
 # What somebody new asks, and words of the answer. The first ten are what is asked most.
@@ -37,7 +37,7 @@ QUESTIONS = {
     "What is faster than peers, what slower?": r"^\| what \| faster \| equal \| slower \|",
     "What does conv2d compute?": r"^## conv2d$",
     "Which ONNX ops are there?": r"^\| Conv \|",
-    "How fast is it?": r"^How many times as fast plans of whole networks are",
+    "How fast is it?": r"^Speed of pylayout's plans relative to the fastest peer",
     "Where does it keep its cache?": r"^\| `PYLAYOUT_CACHE_DIR`",
 }
 
@@ -206,7 +206,9 @@ def test_settings_name_every_environment_variable() -> None:
     assert used == listed
 
 
-@pytest.mark.parametrize("tool", ["abi_page", "array_api_page", "ci_page", "cli_page", "results_page", "support_page"])
+@pytest.mark.parametrize(
+    "tool", ["abi_page", "array_api_page", "ci_page", "cli_page", "python_page", "results_page", "support_page"]
+)
 def test_generated_pages_are_current(tool: str) -> None:
     path = ROOT / "tools" / f"{tool}.py"
     done = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)

@@ -152,6 +152,7 @@ ELSEWHERE = {
     "array_namespace__", "dlpack__", "foreach_", "fused_adamw_", "grad_input", "ninja_log", "opencl_points_",
     "record_stream", "test_has_names", "tgt_is_causal", "test_opencl_points_", "DCMAKE_CXX_COMPILER_LAUNCHER",
     "DPYLAYOUT_INPLACE", "POCL_AFFINITY", "TORCH_LOGS", "channel_shuffle_strided", "i_i", "i_o", "strides_d",
+    "MatMul_123", "val_7",
 }  # fmt: skip
 
 

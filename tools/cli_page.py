@@ -19,7 +19,8 @@ PATH = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """# Command line
 
 Made by `tools/cli_page.py` from the commands' own descriptions: do not edit. `python -m pylayout` is the same command.
-Exit codes: 0 done, 1 an error (one line on standard error), 2 wrong usage, 130 interrupted.
+Exit codes: 0 done; 1 an error (one line on standard error), or wrong results that `pylayout verify` found; 2 wrong
+usage; 3 errors or warnings that `pylayout doctor` found; 130 interrupted.
 """
 
 

@@ -5,6 +5,7 @@
 - The navigation is a section a folder. A section's pages stand in the order in which its index.md links to them; a page
   in docs/ itself (docs/pytorch.md) belongs to the section whose index.md links to it first. A page that no index.md
   links to is a warning, which `mkdocs build --strict` takes for an error.
+- The pages of CONTRIBUTORS are a section of their own, whoever links to them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ SECTIONS = {
     "results": "Results",
     "notes": "Notes",
 }
+# For who changes the project: pages below docs/ that stand with CONTRIBUTING.md.
+CONTRIBUTORS = ["testing.md", "reference/ci.md", "publish.md"]
 # Files outside of docs/ that are pages of the site, and where.
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 
@@ -73,7 +76,7 @@ def section_pages(folder: str, root: Path = ROOT) -> list[str]:
 def navigation(root: Path = ROOT) -> tuple[list[dict[str, Any]], list[str]]:
     """mkdocs' `nav`, and the pages that belong to no section (none, unless a link is missing)."""
     glossary = "docs/glossary.md"
-    seen = {glossary}
+    seen = {glossary, *(f"docs/{page}" for page in CONTRIBUTORS)}
     nav: list[dict[str, Any]] = [{"Home": "index.md"}]
     for folder, title in SECTIONS.items():
         pages = []
@@ -85,7 +88,7 @@ def navigation(root: Path = ROOT) -> tuple[list[dict[str, Any]], list[str]]:
             nested = f"docs/{folder}/" in page and name.count("/") > 1 and name.endswith("/index.md")
             pages.append(nested_section(page, seen, root) if nested else name)
         nav.append({title: pages})
-    nav += [{"Glossary": "glossary.md"}, {"Contributing": "contributing.md"}]
+    nav += [{"Glossary": "glossary.md"}, {"Contributing": ["contributing.md", *CONTRIBUTORS]}]
     every = {str(path.relative_to(root).as_posix()) for path in (root / "docs").rglob("*.md")}
     return nav, sorted(every - seen)
 

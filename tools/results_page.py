@@ -302,10 +302,11 @@ def sides_table(devices: dict[str, list[Record]]) -> list[str]:
 
 def index_page(devices: dict[str, list[Record]]) -> str:
     lines = ["# Results", "", "Made by `tools/results_page.py` from `docs/results/data/`: do not edit.", ""]
+    lines += ["Ratios are geometric means over the rows; above 1, pylayout is faster. How figures are taken:"]
     lines += [
-        "Ratios are geometric means over the rows; above 1, pylayout is faster. How figures are taken, and how to add"
+        "[Measure](../howto/measure.md); how to add yours: [Publish figures](../publish.md). What was tried on the way:"
     ]
-    lines += ["yours: [Measure](../howto/measure.md). What was tried on the way: [Notes](../notes/index.md).", ""]
+    lines += ["[Notes](../notes/index.md).", ""]
     lines += sides_table(devices)
     for folder, records in devices.items():
         lines += [f"## [{records[0]['machine']['name']}]({folder}.md)", "", "| what | date | result |", "|---|---|---|"]
@@ -341,10 +342,10 @@ def figures(devices: dict[str, list[Record]]) -> str:
             "",
             "Speed of pylayout's plans relative to the fastest peer (geometric mean; above 1, pylayout is faster):",
             "",
-            f"- CPU, {networks[0]} networks, {cpu['machine']['threads']} cores of an {cpu['machine']['name']}, against the "
-            f"better of ONNX Runtime and OpenVINO: {on_cpu}.",
-            f"- GPU, {networks[1]} networks, batch 16, {gpu['machine']['name']} through OpenCL, against PyTorch with cuDNN: "
-            f"{on_gpu}.",
+            f"- CPU, {networks[0]} networks, {cpu['machine']['threads']} cores of an {cpu['machine']['name']}, against "
+            f"the better of ONNX Runtime and OpenVINO: {on_cpu}.",
+            f"- GPU, {networks[1]} networks, batch 16, {gpu['machine']['name']} through OpenCL, against PyTorch with "
+            f"cuDNN: {on_gpu}.",
             "",
             "Every row: [Results](docs/results/index.md).",
         ]
