@@ -32,8 +32,8 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: value is None or (isinstance(value, int) and _is_number(value) and 1 <= value <= 4096),
     ),
     "seconds": (
-        'a number of at least 0, or "live"',
-        lambda value: value in (None, "live") or (_is_number(value) and value >= 0 and math.isfinite(value)),
+        "a number of at least 0",
+        lambda value: value is None or (_is_number(value) and value >= 0 and math.isfinite(value)),
     ),
     "deterministic": ("True or False", _is_flag),
     "fallback_random": ("True or False", _is_flag),

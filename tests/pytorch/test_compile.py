@@ -448,7 +448,7 @@ def test_options():
     for name, value, expected in (
         ("threads", -1, "an integer from 1"),
         ("math", "fp64", "fp32, tf32"),
-        ("seconds", "long", "a number"),
+        ("seconds", "live", "a number"),
         ("deterministic", 1, "True or False"),
         ("device", "opencl:99", "one of cpu"),
     ):
