@@ -94,7 +94,7 @@ class Kind:
 
     def __init__(self, name: str, device: int, values: Any) -> None:
         self._places: dict[int, int] = {}
-        self.key = name, device, self._read(values)
+        self.key = name, device, torch.get_default_dtype(), self._read(values)
         self.sizes = [*self._places]
 
     def _read(self, value: Any) -> Any:

@@ -188,6 +188,26 @@ def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
     torch.testing.assert_close(there.cpu(), x)
 
 
+@pytest.mark.parametrize("call", [
+    lambda x: x / 2,
+    torch.sqrt,
+    lambda x: torch._foreach_div([x, x], 2)[1],
+    torch.exp,
+])  # fmt: skip
+def test_the_default_dtype_counts(call):
+    whole = torch.arange(1, 6)
+    there = whole.to(OCL)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float32):
+        torch.set_default_dtype(dtype)
+        try:
+            for n in (5, 4, 3, 2):  # further sizes take the steps of others
+                found, wanted = call(there[:n]), call(whole[:n])
+                assert found.dtype == wanted.dtype == dtype
+                torch.testing.assert_close(found.cpu(), wanted)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
 def test_inference_runs_on_the_device_alone():
     torch.manual_seed(0)
     network = small_network().eval()

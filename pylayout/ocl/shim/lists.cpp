@@ -256,7 +256,7 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!is_on(device, arguments.tensors)) return by_loop(op, stack);
   if (by_chain(op, values, arguments, count, stack)) return;
   if (!is_one_op_each(op.operator_name().name)) return by_loop(op, stack);
-  arguments.add(device);  // constants lie there
+  arguments.add_surroundings(device);
   const uint64_t hash = arguments.hash();
   Batch batch;
   const auto known = lists().find(op, arguments, hash);

@@ -274,7 +274,7 @@ void by_program(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return on_cpu(op, stack, arguments.obstacle);
   }
   const c10::DeviceIndex device = device_of(op, arguments);
-  arguments.add(device);  // constants lie there
+  arguments.add_surroundings(device);
   c10::OptionalDeviceGuard guard;
   if (device != current_device()) guard.reset_device({kDevice, device});
   const uint64_t hash = arguments.hash();
