@@ -100,6 +100,8 @@ class Kind:
     def _read(self, value: Any) -> Any:
         if isinstance(value, list):
             return tuple(map(self._read, value))
+        if isinstance(value, float):  # 0.0 and -0.0 are equal, and NaN is not
+            return value.hex()
         if not isinstance(value, dict):
             return type(value), value
         if "t" not in value:  # a number that may change, or one of the CPU

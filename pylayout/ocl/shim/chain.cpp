@@ -130,7 +130,7 @@ pl_attributes Chain::attributes(const std::vector<size_t>& outputs, std::vector<
   known.open.resize(numbers_.size());
   for (size_t n = 0; n < numbers_.size(); ++n) {
     const std::vector<double>& values = numbers_[n].values;
-    const bool opens = !known.open[n] && (values.size() > 1 || (!first && values[0] != known.values[n]));
+    const bool opens = !known.open[n] && (values.size() > 1 || (!first && !are_same(values[0], known.values[n])));
     known.values[n] = values[0];
     known.open[n] = known.open[n] || opens;
     changed = changed || opens;

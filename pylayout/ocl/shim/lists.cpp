@@ -203,7 +203,7 @@ bool read_numbers(const c10::IValue& value, size_t count, std::vector<double>& n
   if (list.size() != count) return false;
   for (const c10::IValue& each : list)
     if (!read_number(each, numbers)) return false;
-  if (std::equal(numbers.begin() + 1, numbers.end(), numbers.begin())) numbers.resize(1);
+  if (std::equal(numbers.begin() + 1, numbers.end(), numbers.begin(), are_same)) numbers.resize(1);
   return true;
 }
 
