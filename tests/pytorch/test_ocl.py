@@ -396,6 +396,21 @@ def test_bad_calls_raise():
     assert (x + 1).tolist() == [2, 2, 2]
 
 
+def test_a_number_of_the_cpu_is_read_and_not_written():
+    number, x = torch.tensor(2.0), numbers(3).to(OCL)
+    torch.testing.assert_close((number * x).cpu(), number * x.cpu())
+    for call in (
+        lambda: number.add_(x.sum()),
+        lambda: number.mul_(x[0]),
+        lambda: torch.add(x[0], x[1], out=number),
+        lambda: torch.tensor(1j).add_(x[0]),
+        lambda: torch.tensor(1).bitwise_and_(torch.tensor(3, device=OCL)),
+    ):
+        with pytest.raises(RuntimeError, match="expected all tensors on one device, but one is on ocl"):
+            call()
+    assert number.item() == 2
+
+
 def test_out_of_memory_by_a_limit():
     torch.ocl.empty_cache()
     pl.set_memory_limit("opencl:0", pl.memory("opencl:0")["in_use"] + (1 << 20))
