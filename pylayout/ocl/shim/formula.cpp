@@ -35,18 +35,24 @@ std::string Formula::s(double value) {
 
 void Formula::write(const at::Tensor& target, std::string text, const MaybeTensor& skip) {
   if (skip) text = x(*skip) + " != 0 ? " + x(target) + " : (" + text + ")";
-  std::vector<Handle> held;
-  std::vector<pl_tensor> given;
-  for (const at::Tensor& tensor : tensors_) given.push_back(held.emplace_back(view_of(tensor)).get());
-  const Handle result = view_of(target);
   static const char* const names[] = {"f32", "f16", "bf16"};
   const auto dtype = dtype_of(target.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(dtype && *dtype <= PL_BF16, "ocl: a fused op of ", target.scalar_type(),
                               ", expected float32, float16 or bfloat16");
+  const pl_attributes attributes =
+      attributes_of("expressions=\"y0 = " + text + "\" scalars=[" + scalars_ + "] dtype=" + names[*dtype]);
+  if (Batch::open()) {
+    std::vector<Operand> operands;
+    for (const at::Tensor& tensor : tensors_) operands.push_back(placed_operand_of(tensor));
+    operands.push_back(placed_operand_of(target));
+    return Later::add(target.device().index(), "pointwise", attributes, operands.data(), tensors_.size(), 1, {});
+  }
+  std::vector<Handle> held;
+  std::vector<pl_tensor> given;
+  for (const at::Tensor& tensor : tensors_) given.push_back(held.emplace_back(view_of(tensor)).get());
+  const Handle result = view_of(target);
   pl_tensor made = result.get();
-  run_op("pointwise",
-         attributes_of("expressions=\"y0 = " + text + "\" scalars=[" + scalars_ + "] dtype=" + names[*dtype]), given,
-         &made, 1);
+  run_op("pointwise", attributes, given, &made, 1);
 }
 
 }  // namespace ocl

@@ -19,7 +19,7 @@ class Formula {
   // The name by which the expression reads a tensor, or a number that stays the same.
   std::string x(const at::Tensor& tensor);
   std::string s(double value);
-  // Writes `text` into a tensor, or leaves that as it is where `skip` is not 0.
+  // Writes `text` into a tensor, or leaves that as it is where `skip` is not 0. Within a Batch it waits.
   void write(const at::Tensor& target, std::string text, const MaybeTensor& skip = std::nullopt);
 
  private:

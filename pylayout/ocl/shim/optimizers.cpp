@@ -62,6 +62,15 @@ class OnDeviceOf {
   c10::OptionalDeviceGuard guard_;
 };
 
+// As PyTorch's kernels do, what the steps took for gradients takes the place of the scaled ones.
+void keep_unscaled(TensorList gradients, const MaybeTensor& scale, const MaybeTensor& skip) {
+  for (const Tensor& gradient : gradients) {
+    if (!scale || gradient.numel() == 0) continue;
+    Formula f;
+    f.write(gradient, f.x(gradient) + " / " + f.x(*scale), skip);
+  }
+}
+
 Operand operand_or_none(const Tensor& tensor) { return tensor.defined() ? placed_operand_of(tensor) : Operand(); }
 
 void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList means, TensorList squares,
@@ -110,6 +119,7 @@ void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList m
     f.write(weights[i], kept + " - " + size + " * " + m + " / (sqrt(" + v + ") / " + root + " + " + f.s(eps) + ")",
             skip);
   }
+  keep_unscaled(gradients, scale, skip);
   batch.finish();
 }
 
@@ -162,6 +172,7 @@ void sgd(TensorList weights, TensorList gradients, TensorList velocities, double
       step = "(" + gradient.of(f, gradients[i], weights[i]) + " + " + f.s(momentum) + " * " + step + ")";
     f.write(weights[i], w + " - " + lr + " * " + step, skip);
   }
+  keep_unscaled(gradients, scale, skip);
   batch.finish();
 }
 
