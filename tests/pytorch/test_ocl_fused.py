@@ -59,3 +59,17 @@ def test_gradients_are_left_unscaled(kind: str) -> None:
             optimizer.found_inf = torch.tensor(found, device=weights[0].device)
         step(sides, n + 1, 1024)
         assert_alike(sides)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("scale", [2.0**26, 2.0**16, 1000.0, 1.0])
+def test_unscaling_loses_nothing(scale: float, dtype: Any) -> None:
+    found = []
+    for device in ("cpu", OCL):
+        gradients = [(each * 1000).to(device, dtype) for each in (*some(1), torch.empty(0))]
+        infinite, inverse = torch.zeros((), device=device), torch.tensor(1 / scale, device=device)
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, infinite, inverse)
+        found.append([each.cpu() for each in (*gradients, infinite)])
+    for here, there in zip(*found, strict=True):
+        torch.testing.assert_close(there, here, rtol=1e-6, atol=0)
+    assert found[1][0].count_nonzero() == found[1][0].numel()

@@ -197,7 +197,11 @@ void unscale(TensorList gradients, Tensor& found, const Tensor& inverse_scale) {
   const std::string before = f.x(found);
   f.write(found, "(" + f.x(fine) + " == 0 ? 1 : " + before + ")");
   Batch batch;
-  for (const Tensor& gradient : gradients) Tensor(gradient).mul_(inverse_scale);
+  for (const Tensor& gradient : gradients) {  // in float32: in float16 the inverse of a large scale is 0
+    if (gradient.numel() == 0) continue;
+    Formula each;
+    each.write(gradient, each.x(gradient) + " * " + each.x(inverse_scale));
+  }
   batch.finish();
 }
 
