@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch")
 
 from ocl_testing import OCL, quiet  # noqa: E402, F401
 
+import pylayout as pl  # noqa: E402
+
 SHAPES = [(3, 5), (7,), (2, 3, 4)]
 OPTIMIZERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "adam": (torch.optim.Adam, {"weight_decay": 0.1}),
@@ -73,3 +75,42 @@ def test_unscaling_loses_nothing(scale: float, dtype: Any) -> None:
     for here, there in zip(*found, strict=True):
         torch.testing.assert_close(there, here, rtol=1e-6, atol=0)
     assert found[1][0].count_nonzero() == found[1][0].numel()
+
+
+def scheduled(kind: str, optimizer: Any, number: float) -> None:
+    """As schedulers change a momentum and a decay."""
+    group = optimizer.param_groups[0]
+    if "betas" in group:
+        group["betas"] = (number, 1 - (1 - number) / 50)
+    elif kind != "plain":
+        group["momentum"] = number
+    group["weight_decay"] = number / 10
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_numbers_that_change(kind: str) -> None:
+    sides = pairs(kind)
+    for n in range(12):
+        for _, optimizer in sides:
+            scheduled(kind, optimizer, 0.95 - min(n, 9) / 100)
+        step(sides, n + 1)
+        assert_alike(sides)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adamw"])
+def test_numbers_that_change_need_no_new_kernels(kind: str) -> None:
+    sides = pairs(kind)[1:]
+
+    def steps(first: int, last: int) -> set[str]:
+        torch.ocl.synchronize()
+        with pl.profile() as profile:
+            for n in range(first, last):
+                scheduled(kind, sides[0][1], 0.95 - n / 1000)
+                step(sides, n)
+        return {event["op"] for event in profile.events}
+
+    assert any(op.endswith("_step") for op in steps(0, 2))
+    assert not any(op.endswith("_step") for op in steps(2, 9))
+    for _ in range(130):  # they stay, and are a part of kernels again
+        step(sides, 1)
+    assert any(op.endswith("_step") for op in steps(9, 10))
