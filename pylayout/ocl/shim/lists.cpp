@@ -219,7 +219,10 @@ bool by_chain(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values, 
   const c10::DeviceIndex device = arguments.tensors[0]->device().index();
   c10::OptionalDeviceGuard guard;
   if (device != current_device()) guard.reset_device({kDevice, device});
-  for (const double value : number.values) number.operands.push_back({view_of(number_on(device, value)), nullptr});
+  std::vector<at::Tensor>
+      there;  // until the chain has them: memory of numbers that nobody has is that of the next ones
+  for (const double value : number.values)
+    number.operands.push_back(placed_operand_of(there.emplace_back(number_on(device, value))));
   std::vector<at::Tensor> results;
   std::vector<const at::Tensor*> made;
   if (!how.in_place)

@@ -200,7 +200,9 @@ std::string run(const c10::OperatorHandle* op, const ProgramRef& owner, c10::Arr
   const size_t count = program.steps.size(), waiting = first_to_wait(program, tensors, results);
   const int first_waiting = waiting < count ? program.steps[waiting].first : int(program.slots);
   Slots slots(program.slots);
-  for (size_t i = 0; i < program.numbers; ++i) slots[tensors.size() + i] = operand_of(number_on(device, numbers[i]));
+  c10::SmallVector<at::Tensor, 2> there;  // until they are read: their memory is that of later numbers
+  for (size_t i = 0; i < program.numbers; ++i)
+    slots[tensors.size() + i] = operand_of(there.emplace_back(number_on(device, numbers[i])));
   for (size_t i = 0; i < program.constants.size(); ++i)
     slots[tensors.size() + program.numbers + i].tensor = program.constants[i];
   for (size_t i = 0; i < program.outputs.size(); ++i) {
