@@ -170,6 +170,14 @@ def test_numbers_that_change():
     lambda x, y, number: x.lerp_(y, number),
     lambda x, y, number: x.add_(y, alpha=number).div_(1 + number),
     lambda x, y, number: x.sub_(number),
+    lambda x, y, number: x.fill_(number),
+    lambda x, y, number: x.copy_(torch.full_like(x, number)),
+    lambda x, y, number: x.copy_(torch.full((3, 4), number, device=x.device)),
+    lambda x, y, number: x.clamp_(number),
+    lambda x, y, number: x.clamp_(max=number),
+    lambda x, y, number: x.clamp_(-number, number),
+    lambda x, y, number: x.copy_(y > number),
+    lambda x, y, number: y.ne_(number),
 ])  # fmt: skip
 def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
     x, y = numbers(3, 4), numbers(3, 4).abs()
