@@ -172,10 +172,19 @@ class Batcher:
     def submit(self, *arrays: Any) -> Future[list[Array]]:
         """Hand over a request: the plan's inputs in order, with one row or several each along the first axis.
 
-        The result is that of `Plan.run` for these rows. Raises QueueFullError at once where `max_queue` requests wait
-        already, ShapeError and InvalidArgumentError where the arrays do not fit.
+        The arrays are copied, and may be written to once this returns. The result is that of `Plan.run` for these rows.
+        Raises QueueFullError at once where `max_queue` requests wait already, ShapeError and InvalidArgumentError where
+        the arrays do not fit.
         """
         request = self._request(arrays)
+        request.arrays = [array.copy() for array in request.arrays]
+        return self._handed_over(request)
+
+    def run(self, *arrays: Any) -> list[Array]:
+        """As `submit`, and wait for the result; without copies, so leave the arrays as they are until then."""
+        return self._handed_over(self._request(arrays)).result()
+
+    def _handed_over(self, request: _Request) -> Future[list[Array]]:
         with self._queue.changed:
             if self._queue.closed:
                 raise InvalidArgumentError("batched: it is closed, expected requests before close()")
@@ -187,10 +196,6 @@ class Batcher:
             self._queue.waiting.append(request)
             self._queue.changed.notify_all()
         return request.future
-
-    def run(self, *arrays: Any) -> list[Array]:
-        """As `submit`, and wait for the result."""
-        return self.submit(*arrays).result()
 
     def _request(self, arrays: Sequence[Any]) -> _Request:
         inputs = self._plan.inputs

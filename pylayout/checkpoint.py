@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from .errors import ArgumentTypeError, FileError, InvalidArgumentError
 from .files import written_whole
 from .plan import Plan
 
-__all__ = ["restore", "save"]
+__all__ = ["Saved", "read", "restore", "save"]
 
 _FORMAT = 1
 _HEADER = "header"
@@ -83,6 +84,36 @@ def restore(path: str | os.PathLike[str], plan: Plan) -> Any:
     """
     if not isinstance(plan, Plan):
         raise ArgumentTypeError(f"checkpoint: restore is given {type(plan).__name__}, expected a Plan")
+    saved = read(path)
+    saved.give(plan)
+    return saved.notes
+
+
+@dataclass
+class Saved:
+    """What a checkpoint holds."""
+
+    path: str | os.PathLike[str]
+    notes: Any
+    states: dict[str, tuple[str, tuple[int, ...]]]  # dtypes and shapes
+    values: dict[str, Any]
+
+    def give(self, plan: Plan) -> None:
+        """Give a plan the states, as `restore` does."""
+        wanted = {state["name"]: (state["dtype"], tuple(state["shape"])) for state in plan.states}
+        for name in sorted({*self.states, *wanted}):
+            there, here = self.states.get(name), wanted.get(name)
+            if there != here:
+                raise InvalidArgumentError(
+                    f'checkpoint: state "{name}" is {_words(there)} in {self.path}, expected {_words(here)} '
+                    "(the plan's)"
+                )
+        for name, value in self.values.items():
+            plan.set_state(name, asarray(value, dtype=wanted[name][0]))
+
+
+def read(path: str | os.PathLike[str]) -> Saved:
+    """What `save` wrote, for who looks at the notes before a plan changes. Raises what `restore` does of the file."""
     try:
         with Path(path).open("rb") as file, numpy.load(file, allow_pickle=False) as arrays:
             header = json.loads(arrays[_HEADER].tobytes())
@@ -98,16 +129,7 @@ def restore(path: str | os.PathLike[str], plan: Plan) -> Any:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(f"checkpoint: {path} is no checkpoint, or damaged ({error})") from error
-    wanted = {state["name"]: (state["dtype"], tuple(state["shape"])) for state in plan.states}
-    for name in sorted({*found, *wanted}):
-        there, here = found.get(name), wanted.get(name)
-        if there != here:
-            raise InvalidArgumentError(
-                f'checkpoint: state "{name}" is {_words(there)} in {path}, expected {_words(here)} (the plan\'s)'
-            )
-    for name, value in values.items():
-        plan.set_state(name, asarray(value, dtype=wanted[name][0]))
-    return header["notes"]
+    return Saved(path, header["notes"], found, values)
 
 
 def _words(state: tuple[str, tuple[int, ...]] | None) -> str:

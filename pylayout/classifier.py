@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import training
+from .checkpoint import read
 from .compilation import compile
 from .errors import InvalidArgumentError
 from .graph import Graph, Value
@@ -222,11 +223,12 @@ class Classifier:
     def resume(self, path: str | os.PathLike[str]) -> int:
         """Go on from a checkpoint, if there is one; returns the number of its epochs.
 
-        Raises InvalidArgumentError where it was made with other settings or pictures.
+        Raises InvalidArgumentError, and changes nothing, where it was made with other settings or pictures.
         """
         if not Path(path).exists():
             return 0
-        notes = training.restore(path, self.plan)
+        saved = read(path)
+        notes = saved.notes
         if not isinstance(notes, dict) or "history" not in notes:
             raise InvalidArgumentError(f"train: {path} is no checkpoint of `pylayout train`")
         for key, value in self._made_with().items():
@@ -236,5 +238,7 @@ class Classifier:
                     "another file"
                 )
         history = notes["history"]
-        self.history = _History([Epoch(**epoch) for epoch in history["epochs"]], list(history["losses"]))
+        epochs = [Epoch(**epoch) for epoch in history["epochs"]]
+        saved.give(self.plan)
+        self.history = _History(epochs, list(history["losses"]))
         return len(self.history.epochs)

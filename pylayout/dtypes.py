@@ -37,7 +37,15 @@ __all__ = [
 
 
 class DType:
-    """One element type; there is one object for each."""
+    """One element type; there is one object for each.
+
+    It equals its names and NumPy's dtype, but in dictionaries and sets only its short name ("f32") is the same key:
+    ask them for `dtype_of(...)`.
+
+    >>> import pylayout as pl
+    >>> pl.f32 == "float32", "float32" in {pl.f32}, pl.dtype_of("float32") in {pl.f32}
+    (True, False, True)
+    """
 
     __slots__ = ("_numpy", "code", "itemsize", "name", "numpy_name")
 

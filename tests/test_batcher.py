@@ -62,6 +62,20 @@ def test_what_waits_is_one_batch() -> None:
         assert batcher.statistics() == {"batches": 3, "rows": 12, "filled": 5, "waiting": 0}
 
 
+def test_arrays_may_change_once_they_are_submitted() -> None:
+    gate = threading.Event()
+    plan = Recorded(wait=gate)
+    with batcher_of(plan, True, max_batch=8) as batcher:
+        array, given = rows(1), []
+        for n in range(1, 5):  # as a server that reads each request into the same memory
+            array[:] = n
+            given.append(batcher.submit(array))
+            assert plan.began.wait(30)
+        array[:] = -1
+        gate.set()
+        assert [future.result(30)[0][0, 0] for future in given] == [2, 4, 6, 8]
+
+
 def test_a_full_batch_does_not_wait() -> None:
     plan = Recorded()
     with batcher_of(plan, True, max_batch=2, max_wait_ms=60_000) as batcher:

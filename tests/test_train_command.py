@@ -135,8 +135,14 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, untuned: None
     first = classifier(Settings(epochs=1, batch=32))
     first.run(QUIET, path)
     other = classifier(Settings(epochs=1, batch=16))
+    before = {state["name"]: other.plan.state(state["name"]) for state in other.plan.states}
     with pytest.raises(pl.InvalidArgumentError, match="made with batch 32, here it is 16"):
         other.resume(path)
+    pl.training.save(path.with_name("other"), first.plan, notes={"epoch": 1})
+    with pytest.raises(pl.InvalidArgumentError, match="no checkpoint of `pylayout train`"):
+        other.resume(path.with_name("other"))
+    for name, value in before.items():
+        np.testing.assert_array_equal(other.plan.state(name), value)
     with pytest.raises(pl.InvalidArgumentError, match="made with pictures"):
         classifier(Settings(epochs=1, batch=32), count=150).resume(path)
     assert classifier(Settings(epochs=1, batch=32)).resume(tmp_path / "none") == 0

@@ -94,12 +94,14 @@ class Kind:
 
     def __init__(self, name: str, device: int, values: Any) -> None:
         self._places: dict[int, int] = {}
-        self.key = name, device, self._read(values)
+        self.key = name, device, torch.get_default_dtype(), self._read(values)
         self.sizes = [*self._places]
 
     def _read(self, value: Any) -> Any:
         if isinstance(value, list):
             return tuple(map(self._read, value))
+        if isinstance(value, float):  # 0.0 and -0.0 are equal, and NaN is not
+            return value.hex()
         if not isinstance(value, dict):
             return type(value), value
         if "t" not in value:  # a number that may change, or one of the CPU

@@ -37,6 +37,10 @@ _OF_EACH = {
     "reduce_scatter_tensor_coalesced": "_reduce_scatter_base",
 }
 
+# Work is done on the tensors of a method's first argument. Most write them whatever they held, others read them first.
+_UPDATES = frozenset({"allreduce", "allreduce_coalesced", "broadcast", "reduce"})
+_READS = frozenset({"send"})
+
 
 def register() -> None:
     """Tell PyTorch that groups of this name are for the CPU and the device."""
@@ -102,30 +106,37 @@ def _done(result: Any) -> Any:
 
 
 def _through(name: str, inner: str) -> Any:
-    def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+    def call(self: Any, first: Any, *others: Any, **keywords: Any) -> Any:
+        read: list[torch.Tensor] = []
+        written: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-        def moved(value: Any) -> Any:
-            if isinstance(value, torch.Tensor) and value.device.type == _NAME:
-                copies.append((value, value.detach().cpu()))
-                return copies[-1][1]
-            return [moved(each) for each in value] if isinstance(value, (list, tuple)) else value
+        def moved(value: Any, writes: bool = False) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return [moved(each, writes) for each in value] if isinstance(value, (list, tuple)) else value
+            if value.device.type != _NAME:
+                return value
+            if not writes:
+                read.append(value.detach().cpu())
+                return read[-1]
+            here = value.detach().cpu() if inner in _UPDATES else torch.empty_like(value, device="cpu")
+            written.append((value, here))
+            return here
 
-        given, named = [*map(moved, arguments)], {key: moved(value) for key, value in keywords.items()}
+        given = [moved(first, inner not in _READS), *map(moved, others)]
+        named = {key: moved(value) for key, value in keywords.items()}
         if inner in _OF_EACH:
             method = getattr(self._gloo, _OF_EACH[inner])
             for result, source in zip(*given[:2], strict=True):
                 method(result, source, *given[2:], **named).wait()
         else:
             work = getattr(self._gloo, inner)(*given, **named)
-            if not copies:
+            if not read and not written:
                 return work
             work.wait()
-        if name != "send":
-            with torch.no_grad():
-                for there, here in copies:
-                    there.copy_(here)
-        return _done(arguments[0])
+        with torch.no_grad():
+            for there, here in written:
+                there.copy_(here)
+        return _done(first)
 
     call.__name__ = name
     return call

@@ -485,7 +485,7 @@ def _made(name: str, values: Any, device: int) -> tuple[Made, list[Any]]:
         if given.numbers and not found.numbers:
             raise UnsupportedError("numbers that change")
         translator, results = _single(given, form)
-        if given.numbers and any(expected.dtype != torch.float32 for expected, _ in results):
+        if given.numbers and not _is_of_float32(given, results):
             raise UnsupportedError("numbers that change, beside other dtypes than float32")
     except UnsupportedError as error:
         reason = error
@@ -494,6 +494,14 @@ def _made(name: str, values: Any, device: int) -> tuple[Made, list[Any]]:
             raise reason
         translator, results, inputs = _decomposed(given, form.op, form.arguments, form.keywords)
     return _fill(translator, results, inputs, given, form, device, _replaces(name))
+
+
+def _is_of_float32(given: _Given, results: list[Any]) -> bool:
+    """Whether an op computes in float32, as numbers on the device are: it gives that, or compares it."""
+    dtypes = {expected.dtype for expected, _ in results}
+    if dtypes == {torch.bool}:
+        dtypes = {node.meta["val"].dtype for node in given.tensors}
+    return dtypes == {torch.float32}
 
 
 def _replaces(name: str) -> bool:

@@ -3,6 +3,7 @@
 import copy
 import gc
 import io
+import math
 import pickle
 import warnings
 
@@ -14,6 +15,7 @@ from ocl_testing import OCL, numbers, quiet, small_network  # noqa: E402, F401
 
 import pylayout as pl  # noqa: E402
 import pylayout.ocl  # noqa: E402
+from pylayout.ocl import programs  # noqa: E402
 
 DTYPES = [
     torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32,
@@ -168,10 +170,16 @@ def test_numbers_that_change():
     lambda x, y, number: x.lerp_(y, number),
     lambda x, y, number: x.add_(y, alpha=number).div_(1 + number),
     lambda x, y, number: x.sub_(number),
+    lambda x, y, number: x.fill_(number),
+    lambda x, y, number: x.copy_(torch.full_like(x, number)),
+    lambda x, y, number: x.copy_(torch.full((3, 4), number, device=x.device)),
+    lambda x, y, number: x.clamp_(number),
+    lambda x, y, number: x.clamp_(max=number),
+    lambda x, y, number: x.clamp_(-number, number),
+    lambda x, y, number: x.copy_(y > number),
+    lambda x, y, number: y.ne_(number),
 ])  # fmt: skip
 def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
-    from pylayout.ocl import programs
-
     x, y = numbers(3, 4), numbers(3, 4).abs()
     there, other = x.to(OCL), y.to(OCL)
     for step in range(8):
@@ -186,6 +194,61 @@ def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
         form(x, y, step / 11 + 0.03)
         form(there, other, step / 11 + 0.03)
     torch.testing.assert_close(there.cpu(), x)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x / 2,
+    torch.sqrt,
+    lambda x: torch._foreach_div([x, x], 2)[1],
+    torch.exp,
+])  # fmt: skip
+def test_the_default_dtype_counts(call):
+    whole = torch.arange(1, 6)
+    there = whole.to(OCL)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float32):
+        torch.set_default_dtype(dtype)
+        try:
+            for n in (5, 4, 3, 2):  # further sizes take the steps of others
+                found, wanted = call(there[:n]), call(whole[:n])
+                assert found.dtype == wanted.dtype == dtype
+                torch.testing.assert_close(found.cpu(), wanted)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+def signs(x):
+    return torch.copysign(torch.ones(()), x.cpu())
+
+
+@pytest.mark.parametrize("numbers_before", [[], [1.5, 2.5, 3.5, 4.5, 5.5]])  # later ones are read by the kernel
+@pytest.mark.parametrize("call", [
+    lambda x, number: x / number,
+    lambda x, number: x * number,
+    lambda x, number: torch._foreach_div([x, x], number)[1],
+    lambda x, number: torch._foreach_mul([x, x], [number, abs(number)])[0],
+])  # fmt: skip
+def test_zeros_have_signs(call, numbers_before):
+    torch.ocl.empty_cache()
+    programs._calls.clear()
+    x = numbers(6)
+    there = x.to(OCL)
+    for n, number in enumerate([*numbers_before, 0.0, -0.0, 0.0, -0.0]):
+        part = slice(n % 3, None)  # of other sizes, too
+        for each in (there, there[part]):
+            found, wanted = call(each, number), call(each.cpu(), number)
+            assert torch.equal(found.cpu(), wanted) and torch.equal(signs(found), signs(wanted)), number
+
+
+def test_nan_is_a_number_like_others(monkeypatch):
+    x = numbers(9).to(OCL)
+    calls = [lambda n=n: x[:n] * math.nan for n in range(4, 9)]
+    for number in (1.5, 2.5, 3.5, 4.5, 5.5, math.nan):
+        x[:3].sub_(number)
+    found = [call() for call in calls[:3]]
+    made, by_converters = [], programs._made
+    monkeypatch.setattr(programs, "_made", lambda name, *rest: made.append(name) or by_converters(name, *rest))
+    found += [call() for call in calls] + [x[:3].sub_(math.nan)]
+    assert all(each.cpu().isnan().all() for each in found) and not made
 
 
 def test_inference_runs_on_the_device_alone():
@@ -339,6 +402,21 @@ def test_bad_calls_raise():
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(1 << 44, device=OCL)
     assert (x + 1).tolist() == [2, 2, 2]
+
+
+def test_a_number_of_the_cpu_is_read_and_not_written():
+    number, x = torch.tensor(2.0), numbers(3).to(OCL)
+    torch.testing.assert_close((number * x).cpu(), number * x.cpu())
+    for call in (
+        lambda: number.add_(x.sum()),
+        lambda: number.mul_(x[0]),
+        lambda: torch.add(x[0], x[1], out=number),
+        lambda: torch.tensor(1j).add_(x[0]),
+        lambda: torch.tensor(1).bitwise_and_(torch.tensor(3, device=OCL)),
+    ):
+        with pytest.raises(RuntimeError, match="expected all tensors on one device, but one is on ocl"):
+            call()
+    assert number.item() == 2
 
 
 def test_out_of_memory_by_a_limit():

@@ -270,6 +270,24 @@ def test_numbers_that_change():
         on_both(change, times=1)
 
 
+def test_more_numbers_than_are_kept():
+    """A number that waits to be read is not written over by one that takes its place."""
+    x = values(0, [(3,), (5,)])
+    there = [each.to(OCL) for each in x]
+    numbers = iter(0.9 + n / 10000 for n in range(2000))
+    for _ in range(2000 // 5):
+        by = [next(numbers) for _ in range(5)]
+        for given in (x, there):
+            torch._foreach_mul_(given, by[0])
+            torch._foreach_add_(given, by[1])
+            torch._foreach_mul_(given, 1 / by[2])
+            torch._foreach_sub_(given, by[3])
+            torch._foreach_mul_(given, 1 / by[4])
+        for each, expected in zip(there, x, strict=True):
+            torch.testing.assert_close(each.cpu(), expected, rtol=1e-5, atol=1e-5)
+            each.copy_(expected)
+
+
 def test_versions_and_gradients():
     x = [torch.nn.Parameter(each.to(OCL)) for each in values(0)]
     loss = sum((each * each).sum() for each in x)

@@ -218,6 +218,45 @@ def _two_processes(program: str, *arguments: str) -> None:
     assert [worker.returncode for worker in workers] == [0, 0], "\n".join(errors)
 
 
+@pytest.fixture
+def group_of_one():
+    pylayout.ocl.load()
+    distributed = torch.distributed
+    distributed.init_process_group("ocl", store=distributed.HashStore(), rank=0, world_size=1)
+    yield distributed
+    distributed.destroy_process_group()
+
+
+CALLS = {
+    "all_gather": lambda group, out, x: group.all_gather([out], x),
+    "all_gather_into_tensor": lambda group, out, x: group.all_gather_into_tensor(out, x),
+    "all_to_all": lambda group, out, x: group.all_to_all([out], [x]),
+    "all_to_all_single": lambda group, out, x: group.all_to_all_single(out, x),
+    "gather": lambda group, out, x: group.gather(x, [out]),
+    "reduce_scatter": lambda group, out, x: group.reduce_scatter(out, [x]),
+    "reduce_scatter_tensor": lambda group, out, x: group.reduce_scatter_tensor(out, x),
+    "scatter": lambda group, out, x: group.scatter(out, [x]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_only_read_stays_as_it_is(name, group_of_one):
+    """Its gradient may need it: PyTorch counts its versions."""
+    w = torch.arange(1.0, 4, device="ocl:0", requires_grad=True)
+    y, out = w * 2, torch.zeros(3, device="ocl:0")
+    z = (y * y).sum()
+    CALLS[name](group_of_one, out, y.detach())
+    z.backward()
+    assert out.tolist() == [2, 4, 6] and w.grad.tolist() == [8, 16, 24]
+
+
+@pytest.mark.parametrize(("name", "root"), [("all_reduce", {}), ("broadcast", {"src": 0}), ("reduce", {"dst": 0})])
+def test_what_is_read_and_written(name, root, group_of_one):
+    x = torch.arange(3.0, device="ocl:0")
+    getattr(group_of_one, name)(x, **root)
+    assert x.tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("where", "mode"), [("ocl:0", "eager"), pytest.param("cpu", "compiled", marks=pytest.mark.slow)]
 )

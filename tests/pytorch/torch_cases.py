@@ -108,6 +108,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "leaky_relu.default": [(X, 0.2)],
     "softplus.default": [(X, 2.0, 10.0)],
     "threshold.default": [(X, 0.1, 20.0)],
+    "fill.Scalar": [(X, 2.5), (i(3, 4), 7), (b(3, 4), True)],
+    "fill.Tensor": [(X, torch.tensor(2.5)), (i(3, 4), torch.tensor(7.5))],
     "hardtanh.default": [(X, 0.0, 6.0), (X, -0.5, 0.5)],
     "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2), (i(9, 4), 2, 5), (_BYTES, -3, 5), (_BYTES, None, -1)],
     "clamp.Tensor": [(X, r(4) - 1, r(4) + 1), (X, None, r(3, 1))],

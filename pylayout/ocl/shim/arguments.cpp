@@ -1,5 +1,7 @@
 #include "arguments.h"
 
+#include <c10/core/DefaultDtype.h>
+
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -182,6 +184,10 @@ bool Arguments::read(const c10::IValue& value) {
     return refuse("an argument of another kind");
   }
   return true;
+}
+
+void Arguments::add_surroundings(c10::DeviceIndex device) {
+  add(device | int64_t(c10::get_default_dtype_as_scalartype()) << 8);
 }
 
 void Arguments::add_number(double value) {

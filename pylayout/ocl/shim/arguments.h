@@ -20,8 +20,9 @@ class Arguments {
   c10::SmallVector<const at::Tensor*, 8> tensors;  // of the device, in order; they live as long as `values`
   c10::SmallVector<double, 4> numbers;             // real ones, in order
   c10::SmallVector<int64_t, 64> words;             // the key
-  // Adds what else the program depends on.
-  void add(int64_t word) { words.push_back(word); }
+  // Adds what else the program depends on: the device, where constants lie, and PyTorch's default dtype, that of real
+  // numbers made of integers.
+  void add_surroundings(c10::DeviceIndex device);
   uint64_t hash() const;
   // The key becomes that of all calls that differ in their real numbers only.
   void forget_numbers();
@@ -30,6 +31,7 @@ class Arguments {
   bool read(const c10::IValue& value);
   bool read(const at::Tensor& tensor);
   bool refuse(const char* reason);
+  void add(int64_t word) { words.push_back(word); }
   void add_number(double value);
   c10::SmallVector<size_t, 4> number_words_;  // where they are in the key
 };

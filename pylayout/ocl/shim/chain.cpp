@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "formula.h"
 #include "numbers.h"
 
 namespace ocl {
@@ -110,11 +109,11 @@ void Chain::add(const ListFormula& formula, const std::vector<int>& lists, Numbe
 
 // For a chain whose lists `outputs` are written. Numbers are a part of the text until they change: `open` are those that
 // the kernel reads, which do or are others for each element.
-pl_attributes Chain::attributes(const std::vector<size_t>& outputs, std::vector<size_t>& open) {
+Attributes Chain::attributes(const std::vector<size_t>& outputs, std::vector<size_t>& open) {
   struct Known {
     std::vector<double> values;
     std::vector<bool> open;
-    pl_attributes made = nullptr;
+    Attributes made;
   };
   constexpr size_t kMost = 256;
   static auto* all = new std::map<std::string, Known>;  // Later's lock is held
@@ -130,7 +129,7 @@ pl_attributes Chain::attributes(const std::vector<size_t>& outputs, std::vector<
   known.open.resize(numbers_.size());
   for (size_t n = 0; n < numbers_.size(); ++n) {
     const std::vector<double>& values = numbers_[n].values;
-    const bool opens = !known.open[n] && (values.size() > 1 || (!first && values[0] != known.values[n]));
+    const bool opens = !known.open[n] && (values.size() > 1 || (!first && !are_same(values[0], known.values[n])));
     known.values[n] = values[0];
     known.open[n] = known.open[n] || opens;
     changed = changed || opens;
@@ -168,7 +167,7 @@ void Chain::finish(std::vector<WaitingCall>& calls, std::vector<Operand>& operan
     if (lists_[n].input >= 0) inputs[size_t(lists_[n].input)] = n;
   }
   if (!outputs.empty()) {
-    const pl_attributes made = attributes(outputs, open);
+    const Attributes made = attributes(outputs, open);
     for (size_t i = 0; i < count_; ++i) {
       for (const size_t n : inputs) operands.push_back(lists_[n].operands[i]);
       for (const size_t n : open) {
@@ -176,7 +175,7 @@ void Chain::finish(std::vector<WaitingCall>& calls, std::vector<Operand>& operan
         operands.push_back(given[given.size() > 1 ? i : 0]);
       }
       for (const size_t n : outputs) operands.push_back(lists_[n].operands[i]);
-      calls.push_back({"pointwise", made, inputs.size() + open.size(), outputs.size(), nullptr});
+      calls.push_back({"pointwise", made.get(), inputs.size() + open.size(), outputs.size(), made});
     }
   }
   lists_.clear();

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "formula.h"
 #include "shim.h"
 
 namespace ocl {
@@ -73,7 +74,7 @@ class Chain {
   void finish(std::vector<WaitingCall>& calls, std::vector<Operand>& operands);
 
  private:
-  pl_attributes attributes(const std::vector<size_t>& outputs, std::vector<size_t>& open);
+  Attributes attributes(const std::vector<size_t>& outputs, std::vector<size_t>& open);
 
   size_t count_ = 0;  // elements of each list
   at::ScalarType dtype_ = at::kFloat;

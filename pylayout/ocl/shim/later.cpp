@@ -112,6 +112,7 @@ bool Later::add(c10::DeviceIndex device, const ListFormula& formula, TensorPoint
             for (const Operand& each : self.chain.list(places[n]).operands)
               (n == changed ? each.block->written_later_ : each.block->read_later_)
                   .store(round, std::memory_order_relaxed);
+          for (const Operand& each : number.operands) each.block->read_later_.store(round, std::memory_order_relaxed);
           self.chain.add(formula, places, number, places[changed]);
           return true;
         }

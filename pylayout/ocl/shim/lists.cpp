@@ -203,7 +203,7 @@ bool read_numbers(const c10::IValue& value, size_t count, std::vector<double>& n
   if (list.size() != count) return false;
   for (const c10::IValue& each : list)
     if (!read_number(each, numbers)) return false;
-  if (std::equal(numbers.begin() + 1, numbers.end(), numbers.begin())) numbers.resize(1);
+  if (std::equal(numbers.begin() + 1, numbers.end(), numbers.begin(), are_same)) numbers.resize(1);
   return true;
 }
 
@@ -219,7 +219,10 @@ bool by_chain(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values, 
   const c10::DeviceIndex device = arguments.tensors[0]->device().index();
   c10::OptionalDeviceGuard guard;
   if (device != current_device()) guard.reset_device({kDevice, device});
-  for (const double value : number.values) number.operands.push_back({view_of(number_on(device, value)), nullptr});
+  std::vector<at::Tensor>
+      there;  // until the chain has them: memory of numbers that nobody has is that of the next ones
+  for (const double value : number.values)
+    number.operands.push_back(placed_operand_of(there.emplace_back(number_on(device, value))));
   std::vector<at::Tensor> results;
   std::vector<const at::Tensor*> made;
   if (!how.in_place)
@@ -256,7 +259,7 @@ void by_calls(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!is_on(device, arguments.tensors)) return by_loop(op, stack);
   if (by_chain(op, values, arguments, count, stack)) return;
   if (!is_one_op_each(op.operator_name().name)) return by_loop(op, stack);
-  arguments.add(device);  // constants lie there
+  arguments.add_surroundings(device);
   const uint64_t hash = arguments.hash();
   Batch batch;
   const auto known = lists().find(op, arguments, hash);

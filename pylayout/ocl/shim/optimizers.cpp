@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "fallback.h"
 #include "formula.h"
@@ -51,6 +54,50 @@ bool are_alike(const Tensor& weight, std::initializer_list<const Tensor*> kept) 
          });
 }
 
+// Steps by their first weight, and how often their numbers changed, beside the rate: a schedule of momentum has others in
+// each step, and as a part of kernels each would need one of its own.
+class Schedules {
+ public:
+  // Whether the numbers of this step are to be read by its kernels. They are a part of them again once they stayed.
+  bool changes(TensorList weights, std::vector<double> numbers) {
+    constexpr size_t kMost = 256;
+    constexpr int kChanges = 2, kSteady = 128;
+    if (weights.empty()) return false;
+    std::lock_guard<std::mutex> guard(lock_);
+    const auto found = steps_.find(weights[0].unsafeGetTensorImpl());
+    if (found == steps_.end() || found->second.weight.expired()) {
+      if (steps_.size() >= kMost) steps_.clear();
+      const Weight weight(weights[0].getIntrusivePtr());
+      steps_.insert_or_assign(weights[0].unsafeGetTensorImpl(), Step{weight, std::move(numbers), 0, 0});
+      return false;
+    }
+    Step& step = found->second;
+    if (step.numbers == numbers) {
+      if (++step.same == kSteady) step.changed = 0;
+    } else {
+      step.numbers = std::move(numbers);
+      step.same = 0;
+      ++step.changed;
+    }
+    return step.changed >= kChanges;
+  }
+
+ private:
+  using Weight = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  struct Step {
+    Weight weight;
+    std::vector<double> numbers;
+    int changed, same;
+  };
+  std::mutex lock_;
+  std::map<const c10::TensorImpl*, Step> steps_;
+};
+
+bool numbers_change(TensorList weights, std::vector<double> numbers) {
+  static auto* self = new Schedules;
+  return self->changes(weights, std::move(numbers));
+}
+
 // Makes the devices of tensors current, one after another.
 class OnDeviceOf {
  public:
@@ -62,6 +109,15 @@ class OnDeviceOf {
   c10::OptionalDeviceGuard guard_;
 };
 
+// As PyTorch's kernels do, what the steps took for gradients takes the place of the scaled ones.
+void keep_unscaled(TensorList gradients, const MaybeTensor& scale, const MaybeTensor& skip) {
+  for (const Tensor& gradient : gradients) {
+    if (!scale || gradient.numel() == 0) continue;
+    Formula f;
+    f.write(gradient, f.x(gradient) + " / " + f.x(*scale), skip);
+  }
+}
+
 Operand operand_or_none(const Tensor& tensor) { return tensor.defined() ? placed_operand_of(tensor) : Operand(); }
 
 void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList means, TensorList squares,
@@ -69,38 +125,42 @@ void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList m
           double eps, bool amsgrad, bool maximize, const MaybeTensor& scale, const MaybeTensor& skip) {
   const Gradient gradient{maximize, decoupled ? 0 : decay, scale};
   const Tensor factor = factor_of(scale, skip);
-  const pl_attributes attributes = attributes_of("beta1=" + text_of(beta1) + " beta2=" + text_of(beta2) +
-                                                 " eps=" + text_of(eps) + " weight_decay=" + text_of(decay));
+  const bool open = numbers_change(weights, {beta1, beta2, eps, decay});
+  const Attributes attributes = open ? nullptr
+                                     : attributes_of("beta1=" + text_of(beta1) + " beta2=" + text_of(beta2) +
+                                                     " eps=" + text_of(eps) + " weight_decay=" + text_of(decay));
+  const auto formula_on = [&](const Tensor& weight) { return open ? Formula(weight.device().index()) : Formula(); };
   Batch batch;
   OnDeviceOf on_device_of;
   const Operand rate_there = operand_or_none(rate), factor_there = operand_or_none(factor);
   for (size_t i = 0; i < weights.size(); ++i) {
     on_device_of(weights[i]);
     if (weights[i].numel() == 0) continue;
-    if (!maximize && !amsgrad && are_alike(weights[i], {&means[i], &squares[i]})) {
+    if (attributes && !maximize && !amsgrad && are_alike(weights[i], {&means[i], &squares[i]})) {
       const Operand w = placed_operand_of(weights[i]), m = placed_operand_of(means[i]),
                     v = placed_operand_of(squares[i]);
       Operand operands[] = {
           w, placed_operand_of(gradients[i]), rate_there, m, v, placed_operand_of(steps[i]), factor_there, w, m, v};
-      Later::add(weights[i].device().index(), decoupled ? "adamw_step" : "adam_step", attributes, operands, 7, 3, {});
+      Later::add(weights[i].device().index(), decoupled ? "adamw_step" : "adam_step", attributes.get(), operands, 7, 3,
+                 attributes);
       continue;
     }
     {
-      Formula f;
+      Formula f = formula_on(weights[i]);
       const std::string g = gradient.of(f, gradients[i], weights[i]), m = f.x(means[i]);
       f.write(means[i], f.s(beta1) + " * " + m + " + " + f.s(1 - beta1) + " * " + g, skip);
     }
     {
-      Formula f;
+      Formula f = formula_on(weights[i]);
       const std::string g = gradient.of(f, gradients[i], weights[i]), v = f.x(squares[i]);
       f.write(squares[i], f.s(beta2) + " * " + v + " + " + f.s(1 - beta2) + " * " + g + " * " + g, skip);
     }
     if (amsgrad) {
-      Formula f;
+      Formula f = formula_on(weights[i]);
       const std::string most = f.x(largest[i]), v = f.x(squares[i]);
       f.write(largest[i], "max(" + most + ", " + v + ")", skip);
     }
-    Formula f;
+    Formula f = formula_on(weights[i]);
     const std::string w = f.x(weights[i]), m = f.x(means[i]), v = f.x(amsgrad ? largest[i] : squares[i]),
                       lr = f.x(rate), step = f.x(steps[i]);
     // 1 - beta^step by expm1: near 0 where beta is near 1.
@@ -110,6 +170,7 @@ void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList m
     f.write(weights[i], kept + " - " + size + " * " + m + " / (sqrt(" + v + ") / " + root + " + " + f.s(eps) + ")",
             skip);
   }
+  keep_unscaled(gradients, scale, skip);
   batch.finish();
 }
 
@@ -133,9 +194,12 @@ void sgd(TensorList weights, TensorList gradients, TensorList velocities, double
          const MaybeTensor& skip) {
   const Gradient gradient{maximize, decay, scale};
   const Tensor factor = factor_of(scale, skip);
-  const pl_attributes attributes =
-      attributes_of("momentum=" + text_of(momentum) + " dampening=" + text_of(dampening) +
-                    " nesterov=" + (nesterov ? "true" : "false") + " weight_decay=" + text_of(decay));
+  const bool open = numbers_change(weights, {momentum, dampening, decay});
+  const Attributes attributes =
+      open ? nullptr
+           : attributes_of("momentum=" + text_of(momentum) + " dampening=" + text_of(dampening) +
+                           " nesterov=" + (nesterov ? "true" : "false") + " weight_decay=" + text_of(decay));
+  const auto formula_on = [&](const Tensor& weight) { return open ? Formula(weight.device().index()) : Formula(); };
   Batch batch;
   OnDeviceOf on_device_of;
   const Operand rate_there = operand_or_none(rate), factor_there = operand_or_none(factor);
@@ -143,25 +207,26 @@ void sgd(TensorList weights, TensorList gradients, TensorList velocities, double
     on_device_of(weights[i]);
     if (weights[i].numel() == 0) continue;
     const bool keeps = momentum != 0;
-    if (!maximize && !(keeps && first) && (!keeps || are_alike(weights[i], {&velocities[i]}))) {
+    if (attributes && !maximize && !(keeps && first) && (!keeps || are_alike(weights[i], {&velocities[i]}))) {
       const Operand w = placed_operand_of(weights[i]), v = keeps ? placed_operand_of(velocities[i]) : Operand();
       Operand operands[] = {w, placed_operand_of(gradients[i]), rate_there, v, factor_there, w, v};
-      Later::add(weights[i].device().index(), "sgd_step", attributes, operands, 5, keeps ? 2 : 1, {});
+      Later::add(weights[i].device().index(), "sgd_step", attributes.get(), operands, 5, keeps ? 2 : 1, attributes);
       continue;
     }
     if (momentum != 0) {
-      Formula f;
+      Formula f = formula_on(weights[i]);
       const std::string g = gradient.of(f, gradients[i], weights[i]);
       f.write(velocities[i],
               first ? g : f.s(momentum) + " * " + f.x(velocities[i]) + " + " + f.s(1 - dampening) + " * " + g, skip);
     }
-    Formula f;
+    Formula f = formula_on(weights[i]);
     const std::string w = f.x(weights[i]), lr = f.x(rate);
     std::string step = momentum != 0 ? f.x(velocities[i]) : gradient.of(f, gradients[i], weights[i]);
     if (momentum != 0 && nesterov)
       step = "(" + gradient.of(f, gradients[i], weights[i]) + " + " + f.s(momentum) + " * " + step + ")";
     f.write(weights[i], w + " - " + lr + " * " + step, skip);
   }
+  keep_unscaled(gradients, scale, skip);
   batch.finish();
 }
 
@@ -186,7 +251,11 @@ void unscale(TensorList gradients, Tensor& found, const Tensor& inverse_scale) {
   const std::string before = f.x(found);
   f.write(found, "(" + f.x(fine) + " == 0 ? 1 : " + before + ")");
   Batch batch;
-  for (const Tensor& gradient : gradients) Tensor(gradient).mul_(inverse_scale);
+  for (const Tensor& gradient : gradients) {  // in float32: in float16 the inverse of a large scale is 0
+    if (gradient.numel() == 0) continue;
+    Formula each;
+    each.write(gradient, each.x(gradient) + " * " + each.x(inverse_scale));
+  }
   batch.finish();
 }
 

@@ -105,9 +105,28 @@ ProgramRef make_program(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue
   return made;
 }
 
+// Whether the op writes a tensor that is not on the device. A number on the CPU, which may be read beside tensors of any
+// device, is one.
+bool writes_elsewhere(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const c10::AliasInfo* alias = arguments[i].alias_info();
+    if (alias && alias->isWrite() && values[i].isTensor() && values[i].toTensor().defined() &&
+        values[i].toTensor().device().type() != kDevice)
+      return true;
+  }
+  return false;
+}
+
+void expect_one_device(const c10::OperatorHandle& op, bool holds) {
+  TORCH_CHECK(holds, "ocl: ", op.operator_name().name,
+              ": expected all tensors on one device, but one is on ocl and another is not");
+}
+
 ProgramRef program_for(const c10::OperatorHandle& op, const Arguments& arguments, uint64_t hash,
                        c10::ArrayRef<c10::IValue> values, c10::DeviceIndex device) {
   if (ProgramRef found = programs().find(op, arguments, hash)) return found;
+  expect_one_device(op, !writes_elsewhere(op, values));
   if (!arguments.numbers.empty()) {
     Arguments any = arguments;
     any.forget_numbers();
@@ -181,7 +200,9 @@ std::string run(const c10::OperatorHandle* op, const ProgramRef& owner, c10::Arr
   const size_t count = program.steps.size(), waiting = first_to_wait(program, tensors, results);
   const int first_waiting = waiting < count ? program.steps[waiting].first : int(program.slots);
   Slots slots(program.slots);
-  for (size_t i = 0; i < program.numbers; ++i) slots[tensors.size() + i] = operand_of(number_on(device, numbers[i]));
+  c10::SmallVector<at::Tensor, 2> there;  // until they are read: their memory is that of later numbers
+  for (size_t i = 0; i < program.numbers; ++i)
+    slots[tensors.size() + i] = operand_of(there.emplace_back(number_on(device, numbers[i])));
   for (size_t i = 0; i < program.constants.size(); ++i)
     slots[tensors.size() + program.numbers + i].tensor = program.constants[i];
   for (size_t i = 0; i < program.outputs.size(); ++i) {
@@ -269,12 +290,12 @@ void by_program(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Arguments arguments(values);
   if (arguments.obstacle) {
     const std::string& name = op.operator_name().name;
-    TORCH_CHECK(!arguments.host_tensor || name.rfind("aten::index", 0) == 0 || name.rfind("aten::_index", 0) == 0,
-                "ocl: ", name, ": expected all tensors on one device, but one is on ocl and another is not");
+    const bool takes_host = name.rfind("aten::index", 0) == 0 || name.rfind("aten::_index", 0) == 0;
+    expect_one_device(op, (!arguments.host_tensor || takes_host) && !writes_elsewhere(op, values));
     return on_cpu(op, stack, arguments.obstacle);
   }
   const c10::DeviceIndex device = device_of(op, arguments);
-  arguments.add(device);  // constants lie there
+  arguments.add_surroundings(device);
   c10::OptionalDeviceGuard guard;
   if (device != current_device()) guard.reset_device({kDevice, device});
   const uint64_t hash = arguments.hash();

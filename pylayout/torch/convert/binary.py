@@ -220,7 +220,7 @@ def _compared(op: str) -> Callable[[Call, Any, Any], Operand]:
 
 
 for _op in ("eq", "ge", "gt", "le", "lt", "ne"):
-    converter(f"{_op}.Tensor", f"{_op}.Scalar")(_compared(_op))
+    converter(f"{_op}.Tensor", f"{_op}.Scalar", numbers=True)(_compared(_op))
 
 
 def _logical(op: str) -> Callable[[Call, Operand, Operand], Operand]:

@@ -32,6 +32,11 @@ def ones(call: Call, size: Sequence[Any], **options: Any) -> Operand:
     return _filled(call, 1, options)
 
 
+@converter("fill.Scalar", "fill.Tensor", keeps=False, numbers=True)
+def fill(call: Call, x: Operand, value: Any) -> Operand:
+    return _filled(call, value, {})
+
+
 @converter("scalar_tensor.default", moves=True)
 def scalar_tensor(call: Call, value: Any, **options: Any) -> Operand:
     return _filled(call, value, options)

@@ -130,12 +130,12 @@ def threshold(call: Call, x: Operand, threshold: float, value: float) -> Operand
     return made
 
 
-@converter("hardtanh.default")
+@converter("hardtanh.default", numbers=True)
 def hardtanh(call: Call, x: Operand, min_val: float = -1, max_val: float = 1) -> Operand:
     return _clip(call, x, min_val, max_val)
 
 
-@converter("clamp.default")
+@converter("clamp.default", numbers=True)
 def clamp(call: Call, x: Operand, min: Any = None, max: Any = None) -> Operand:
     return _clip(call, x, min, max)
 
@@ -148,12 +148,12 @@ def clamp_tensor(call: Call, x: Operand, min: Any = None, max: Any = None) -> Op
     return x if max is None else call.op("minimum", x, call.cast(max, dtype))
 
 
-@converter("clamp_min.default")
+@converter("clamp_min.default", numbers=True)
 def clamp_min(call: Call, x: Operand, min: Any) -> Operand:
     return _clip(call, x, min, None)
 
 
-@converter("clamp_max.default")
+@converter("clamp_max.default", numbers=True)
 def clamp_max(call: Call, x: Operand, max: Any) -> Operand:
     return _clip(call, x, None, max)
 
@@ -161,7 +161,7 @@ def clamp_max(call: Call, x: Operand, max: Any) -> Operand:
 def _clip(call: Call, x: Operand, low: Any, high: Any) -> Operand:
     dtype = call.dtype()
     require(dtype != "bool", f"dtype {dtype}")
-    if isinstance(low, Size) or isinstance(high, Size):  # places within a length that calls decide
+    if any(isinstance(bound, (Size, Operand)) for bound in (low, high)):  # that calls decide
         return clamp_tensor(call, x, low, high)
     if dtype == "u8":  # a negative bound is taken as the byte that it is in
         low, high = (bound if bound is None else bound % 256 if -256 < bound < 0 else bound for bound in (low, high))
