@@ -261,7 +261,12 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 4, 5, 8), r(2, 2, 7, 8), r(2, 2, 7, 8)),
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8), {"attn_mask": r(5, 7), "scale": 0.3}),
     ],
-    "_native_batch_norm_legit_no_training.default": [(IMAGE, r(8), r(8), r(8), p(8), 0.1, 1e-5)],
+    "_native_batch_norm_legit_no_training.default": [
+        (IMAGE, r(8), r(8), r(8), p(8), 0.1, 1e-5),
+        (IMAGE.half(), r(8), r(8), r(8), p(8) * 1e6, 0.1, 1e-5),
+        (IMAGE.bfloat16(), None, None, r(8), p(8), 0.1, 1e-5),
+        (IMAGE.bfloat16(), *(each.bfloat16() for each in (r(8), r(8), r(8), p(8))), 0.1, 1e-5),
+    ],
     "native_layer_norm.default": [(X, [4], r(4), r(4), 1e-5), (X, [3, 4], None, None, 1e-5)],
     "native_group_norm.default": [(IMAGE, r(8), r(8), 2, 8, 42, 4, 1e-5)],
     "_softmax.default": [(X, -1, False), (X, 0, False), (r(1)[0], 0, False)],

@@ -1,0 +1,103 @@
+"""Halves on the device `ocl`, in eager mode and compiled: as exact as PyTorch's CPU, which computes them in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ocl_testing import OCL, quiet  # noqa: E402, F401
+
+import pylayout as pl  # noqa: E402
+import pylayout.torch  # noqa: E402
+
+F = torch.nn.functional
+HALVES = [torch.float16, torch.bfloat16]
+
+
+def run(function: Callable[..., Any], compiled: bool, *tensors: torch.Tensor) -> torch.Tensor:
+    """What it gives on the device, and there alone."""
+    if compiled:
+        torch._dynamo.reset()
+        pylayout.torch.reset()
+        function = torch.compile(function, backend="pylayout")
+    made: torch.Tensor = function(*[each.to(OCL) for each in tensors])
+    assert not compiled or not pylayout.torch.report().left
+    return made.cpu()
+
+
+def error(made: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((made.double() - exact).norm() / exact.norm())
+
+
+def as_exact_as_on_the_cpu(function: Callable[..., Any], compiled: bool, times: float, *tensors: torch.Tensor) -> None:
+    exact = function(*[each.double() for each in tensors])
+    wanted, made = function(*tensors), run(function, compiled, *tensors)
+    assert made.dtype == wanted.dtype and made.isfinite().all()
+    assert error(made, exact) <= times * error(wanted, exact)
+
+
+def started(call: Callable[[], Any]) -> list[str]:
+    call()
+    with pl.profile() as profile:
+        call()
+        torch.ocl.synchronize()
+    return [event["op"] for event in profile.events if event["kind"] == "op"]
+
+
+STATISTICS = {
+    "usual": (0.0, 1.0, 3.0),
+    "beyond f16": (0.0, 1e6, 1e3),
+    "of many bits": (300.3, 1e4, 100.0),
+}  # of a norm: the mean, the variance, and by how much its argument differs from the mean
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("statistics", STATISTICS)
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_batch_norms_read_statistics_of_float32(dtype: Any, compiled: bool, statistics: str, affine: bool) -> None:
+    torch.manual_seed(0)
+    mean, variance, spread = STATISTICS[statistics]
+    norm = torch.nn.BatchNorm2d(8, affine=affine).eval()
+    norm.running_mean.normal_().add_(mean)
+    norm.running_var.uniform_(0.5, 1).mul_(variance)
+    for each in norm.parameters():
+        each.data.normal_()
+    x = (torch.randn(3, 8, 7, 6) * spread + mean).to(dtype)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        of = [each if each is None else each.to(x.device) for each in (*norm.buffers(), norm.weight, norm.bias)]
+        if x.dtype == torch.float64:
+            of = [each if each is None else each.double() for each in of]
+        mean, variance, _, weight, bias = of
+        return F.batch_norm(x, mean, variance, weight, bias, False)
+
+    with torch.no_grad():
+        as_exact_as_on_the_cpu(function, compiled, 3 if compiled else 1.01, x)
+
+
+def test_a_batch_norm_of_mixed_precision_is_one_launch() -> None:
+    norm, x = torch.nn.BatchNorm2d(8).eval().to(OCL), torch.randn(2, 8, 5, 5).half().to(OCL)
+    with torch.no_grad():
+        assert len(started(lambda: norm(x))) == 1
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_a_batch_norm_of_mixed_precision_is_folded_into_a_convolution(dtype: Any) -> None:
+    torch.manual_seed(0)
+    nn = torch.nn
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU()).eval()
+    module[1].running_var.fill_(1e6)
+    x = torch.randn(2, 3, 9, 9) * 1e3
+    with torch.no_grad():
+        exact = module.double()(x.double())
+        module.float().to(OCL)
+        torch._dynamo.reset()
+        fast = torch.compile(module, backend="pylayout")
+        with torch.autocast("ocl", dtype):
+            assert error(fast(x.to(OCL)).cpu(), exact) <= (2e-3 if dtype == torch.float16 else 1e-2)
+            assert started(lambda: fast(x.to(OCL))) == ["cast", "conv2d"]
