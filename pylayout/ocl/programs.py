@@ -34,7 +34,7 @@ from ..errors import Error, UnsupportedError, check
 from ..graph import Graph
 from ..tensor import Tensor, adopt
 from ..torch.backend import decompositions
-from ..torch.call import dtype_name
+from ..torch.call import FLOATS, dtype_name
 from ..torch.dtypes import dense_layout
 from ..torch.fold import folded
 from ..torch.partition import writes
@@ -485,8 +485,8 @@ def _made(name: str, values: Any, device: int) -> tuple[Made, list[Any]]:
         if given.numbers and not found.numbers:
             raise UnsupportedError("numbers that change")
         translator, results = _single(given, form)
-        if given.numbers and any(expected.dtype != torch.float32 for expected, _ in results):
-            raise UnsupportedError("numbers that change, beside other dtypes than float32")
+        if given.numbers and any(dtype_name(expected.dtype) not in FLOATS for expected, _ in results):
+            raise UnsupportedError("numbers that change, beside other dtypes than real ones")
     except UnsupportedError as error:
         reason = error
     if reason is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -101,3 +102,68 @@ def test_a_batch_norm_of_mixed_precision_is_folded_into_a_convolution(dtype: Any
         with torch.autocast("ocl", dtype):
             assert error(fast(x.to(OCL)).cpu(), exact) <= (2e-3 if dtype == torch.float16 else 1e-2)
             assert started(lambda: fast(x.to(OCL))) == ["cast", "conv2d"]
+
+
+# PyTorch multiplies and divides halves by these in float32.
+BY_NUMBERS = {
+    "product": lambda x: x * 0.1,
+    "quotient": lambda x: x / 3.3,
+    "quotient by what f16 does not hold": lambda x: x / 65536.0,
+    "in place": lambda x: x.clone().mul_(0.3).div_(0.7),
+    "mask": lambda x: (1 - (x > 0).to(x.dtype)) * -1e9,
+    "rounded quotients": lambda x: (x // 0.3) + torch.div(x, 0.3, rounding_mode="trunc"),
+    "number of the CPU": lambda x: x * torch.tensor(0.3),
+    "number of the device": lambda x: x / torch.full((), 0.3, device=x.device),
+    "lists": lambda x: torch._foreach_mul(torch._foreach_div([x, x], 3.3), [0.1, 0.3])[1],
+}
+
+
+@pytest.mark.parametrize("form", BY_NUMBERS)
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_numbers_beside_halves_stay_as_they_are(dtype: Any, form: str) -> None:
+    torch.manual_seed(0)
+    x = (torch.randn(64, 64) * 3).to(dtype)
+    assert torch.equal(run(BY_NUMBERS[form], False, x), BY_NUMBERS[form](x))
+
+
+@pytest.mark.parametrize("form", ["product", "quotient", "quotient by what f16 does not hold", "mask"])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_numbers_beside_halves_stay_as_they_are_in_plans(dtype: Any, form: str) -> None:
+    torch.manual_seed(0)
+    x = (torch.randn(64, 64) * 3).to(dtype)
+    assert torch.equal(run(BY_NUMBERS[form], True, x), BY_NUMBERS[form](x))
+
+
+def _heads(scores: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    return lambda q, k, v: scores(q @ k.mT).softmax(-1) @ v
+
+
+_Q = (2, 2, 9, 24)
+# What plans know by a number that halves do not hold: shapes, and the one op.
+RECOGNISED: dict[str, tuple[Any, list[tuple[int, ...]], str]] = {
+    "scaled scores": (_heads(lambda x: x / math.sqrt(24)), [_Q] * 3, "scaled_dot_product_attention"),
+    "limited scores": (
+        _heads(lambda x: torch.tanh(x * 24**-0.5 / 30.3) * 30.3), [_Q] * 3, "scaled_dot_product_attention",
+    ),
+    "scaled queries": (
+        lambda q, k, v: ((q * 24**-0.5) @ k.mT).softmax(-1) @ v, [_Q] * 3, "scaled_dot_product_attention",
+    ),
+    "gelu": (lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(2))), [(9, 24)], "gelu"),
+    "gelu by tanh": (
+        lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), [(9, 24)], "gelu",
+    ),
+    "hardswish": (lambda x: x * F.relu6(x + 3) * (1 / 6), [(9, 24)], "hardswish"),
+    "hardsigmoid": (lambda x: (x + 3).clamp(0, 6) * (1 / 6), [(9, 24)], "hardsigmoid"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", RECOGNISED)
+def test_what_is_spelled_with_numbers_is_recognised_in_halves(name: str, dtype: Any) -> None:
+    function, shapes, op = RECOGNISED[name]
+    torch._dynamo.reset()
+    pylayout.torch.reset()
+    with torch.no_grad():
+        torch.compile(function, backend="pylayout")(*[torch.randn(shape).to(dtype).to(OCL) for shape in shapes])
+    steps = [step.get("op") for step in pylayout.torch.report().graphs[0].plans[0].summary()["steps"]]
+    assert steps == [op]

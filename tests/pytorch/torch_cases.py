@@ -78,6 +78,12 @@ X = r(2, 3, 4)
 _COUNTS = torch.tensor([0, 1, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 255, -1, -2, -64, -128])  # of shifts
 A, B = r(2, 5, 3), r(2, 4, 3)
 ENDS = torch.tensor([4, 4, 9], dtype=torch.int32)  # of groups of 9 rows
+MANY = r(64, 64) * 3
+# Halves, and numbers that they do not hold, which PyTorch takes in float32.
+_BY_NUMBERS = [
+    (MANY.half(), 0.1), (MANY.bfloat16(), 0.1), (b(9).half(), -1e9), (MANY.half(), 65536.0), (MANY.half(), 1e-9),
+    (MANY.half(), torch.tensor(0.3)), (MANY.bfloat16(), torch.tensor(4097)),
+]  # fmt: skip
 _BYTES = torch.tensor([0, 1, 4, 9, 255], dtype=torch.uint8)
 _EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
 _WIDE = torch.cat([_EDGES, torch.tensor([-0.9, 1.9, 300, -129, 3e9, -(2.0**31), 1e19, -1e19])])  # by far for integers
@@ -136,17 +142,18 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "sub.Scalar": [(X, 2.5)],
     "rsub.Tensor": [(X, r(4), {"alpha": 2})],
     "rsub.Scalar": [(X, 2.5)],
-    "mul.Tensor": [(X, r(3, 1)), (i(9, 4), r(4)), (b(4), b(4))],
-    "mul.Scalar": [(X, 2.5)],
-    "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1)],
-    "div.Scalar": [(X, 3), (i(9, 4), 3)],
+    "mul.Tensor": [(X, r(3, 1)), (i(9, 4), r(4)), (b(4), b(4)), *_BY_NUMBERS],
+    "mul.Scalar": [(X, 2.5), *_BY_NUMBERS[:-2]],
+    "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1), *_BY_NUMBERS],
+    "div.Scalar": [(X, 3), (i(9, 4), 3), *_BY_NUMBERS[:-2]],
     "div.Tensor_mode": [
         (i(90, 4), 7, {"rounding_mode": "floor"}),
         (X, 3.0, {"rounding_mode": None}),
         *((X, r(4), {"rounding_mode": mode}) for mode in ("floor", "trunc")),
         *((_EDGES[:, None], _EDGES, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
+        *((MANY.bfloat16(), 0.3, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
     ],
-    "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3)],
+    "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3), (MANY.half(), 0.3)],
     "div.Scalar_mode": [(i(90, 4) - 45, 7, {"rounding_mode": "trunc"})],
     "slice_scatter.default": [
         (X, r(2, 2, 4), 1, 1, 3),
