@@ -180,6 +180,19 @@ class Call:
         made = self.op("pointwise", [x], "y0 = x0 * s0", scalars=[factor], dtype=x.dtype.name)
         return made
 
+    def sum_of_products(self, factors: Sequence[Operand], dim: int, keepdim: bool, dtype: str = "f32") -> Operand:
+        """The sum of one tensor, or of the product of two, along a dimension, rounded once."""
+        if self.one_by_one or factors[0].dtype != "f32":
+            text = " * ".join(f"x{place}" for place in range(len(factors)))
+            made: Operand = self.op(
+                "pointwise", list(factors), f"y0 = {text}", reductions="reduce_y0 += y0", dim=[dim], keepdim=keepdim,
+                dtype=dtype,
+            )  # fmt: skip
+            return made
+        product = factors[0] if len(factors) == 1 else self.op("mul", *factors)  # passes know these
+        made = self.op("sum", product, [dim], keepdim)
+        return made
+
     def exact_number(self, y: Any) -> Any:
         """A factor or divisor of the first argument as a scalar of `pointwise`; None where it rounds to the result's
         dtype as the others do.

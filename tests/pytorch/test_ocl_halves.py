@@ -167,3 +167,60 @@ def test_what_is_spelled_with_numbers_is_recognised_in_halves(name: str, dtype: 
         torch.compile(function, backend="pylayout")(*[torch.randn(shape).to(dtype).to(OCL) for shape in shapes])
     steps = [step.get("op") for step in pylayout.torch.report().graphs[0].plans[0].summary()["steps"]]
     assert steps == [op]
+
+
+_generator = torch.Generator().manual_seed(7)
+
+
+def r(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=_generator)
+
+
+def _peaks(*shape: int) -> torch.Tensor:
+    """Weights of a softmax, of which a few are large."""
+    return (r(*shape) * 8).softmax(-1)
+
+
+aten = torch.ops.aten
+_ROWS = [r(4, 16).abs() * 300, r(16, 5).abs() * 300]
+# Ops that are made of several: on values whose squares and products f16 does not hold, or that nearly cancel.
+COMPOSED: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
+    "dot": (torch.dot, [torch.tensor([300.0, -300, 280, 5]), torch.tensor([300.0, 300, 5, 280])]),
+    "addmm": (lambda c, a, b: torch.addmm(c, a, b, alpha=0.01), [torch.zeros(4, 5), *_ROWS]),
+    "addmm of a row": (lambda c, a, b: torch.addmm(c, a, b, beta=0.3, alpha=0.001), [torch.ones(5), *_ROWS]),
+    "addmm without the sum": (lambda c, a, b: torch.addmm(c, a, b, beta=0, alpha=0.001), [torch.ones(5), *_ROWS]),
+    "addmv": (lambda c, a, b: torch.addmv(c, a, b[:, 0], beta=2, alpha=0.001), [torch.ones(4), *_ROWS]),
+    "baddbmm": (
+        lambda c, a, b: torch.baddbmm(c, a[None], b[None], beta=0.3, alpha=0.001), [torch.ones(1, 4, 5), *_ROWS]
+    ),
+    "addbmm": (lambda c, a, b: torch.addbmm(c, a[None], b[None], beta=0.3, alpha=0.001), [torch.ones(4, 5), *_ROWS]),
+    "softmax": (lambda dy, y: aten._softmax_backward_data(dy, y, 1, y.dtype), [r(16, 99).abs() + 9, _peaks(16, 99)]),
+    "log_softmax": (
+        lambda dy, y: aten._log_softmax_backward_data(dy, y, 1, y.dtype), [r(16, 99).abs(), _peaks(16, 99).log()]
+    ),
+    "var": (lambda x: x.var(1), [r(16, 99) * 100 + 500]),
+    "std": (lambda x: x.std(1), [r(16, 99) * 500]),
+    "mean by another divisor": (lambda x: F.avg_pool2d(x, 2, divisor_override=7), [r(1, 1, 64, 64)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", COMPOSED)
+def test_what_is_made_of_several_ops_rounds_once(name: str, dtype: Any, compiled: bool) -> None:
+    function, tensors = COMPOSED[name]
+    as_exact_as_on_the_cpu(function, compiled, 1.5, *[each.to(dtype) for each in tensors])
+
+
+def test_a_weighted_sum_of_a_product_is_one_launch() -> None:
+    c, a, b = (torch.randn(8, 8).half().to(OCL) for _ in range(3))
+    assert started(lambda: torch.addmm(c, a, b, beta=0.3, alpha=0.7)) == ["matmul"]
+
+
+def test_a_variance_of_many_sizes_rounds_once() -> None:
+    torch._dynamo.reset()
+    fast = torch.compile(lambda x: x.var(1), backend="pylayout", dynamic=True)
+    for size in (70, 99, 300):
+        x = (torch.randn(16, size) * 100 + 500).half()
+        made, exact = fast(x.to(OCL)).cpu(), x.double().var(1)
+        assert error(made, exact) <= 1e-3

@@ -249,6 +249,14 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(5), r(3, 4), r(4, 5)),
         (r(3, 5), r(3, 4), r(4, 5), {"beta": 0.5, "alpha": 2}),
         (torch.full((3, 5), float("nan")), r(3, 4), r(4, 5), {"beta": 0}),
+        (_halves(3, 5), _halves(3, 4), _halves(4, 5), {"beta": 0.5, "alpha": 2}),
+        (_halves(5), _halves(3, 4), _halves(4, 5), {"alpha": 0.25}),
+        (torch.zeros(3, 5).half(), *(torch.full(shape, 400.0).half() for shape in ((3, 4), (4, 5))), {"alpha": 0.01}),
+    ],
+    "baddbmm.default": [
+        (r(2, 3, 5), r(2, 3, 4), r(2, 4, 5)),
+        (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2}),
+        (_halves(3, 1), _halves(2, 3, 4), _halves(2, 4, 5), {"beta": 2, "alpha": 0.5}),
     ],
     "bmm.default": [(r(2, 3, 4), r(2, 4, 5))],
     "_grouped_mm.default": [
@@ -259,9 +267,17 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "transformers.grouped_mm_fallback.default": [(r(9, 6), r(3, 6, 4), ENDS.long()), (r(9, 6), r(3, 4, 6).mT, ENDS)],
     "transformers.grouped_mm_fallback_backward.default": [(r(9, 6), r(3, 6, 4), ENDS, r(9, 4))],
     "mv.default": [(r(3, 4), r(4))],
-    "addmv.default": [(r(3), r(3, 4), r(4)), (torch.tensor(float("nan")), r(3, 4), r(4), {"beta": 0, "alpha": 2})],
-    "addbmm.default": [(r(3, 5), r(2, 3, 4), r(2, 4, 5)), (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2})],
-    "dot.default": [(r(4), r(4))],
+    "addmv.default": [
+        (r(3), r(3, 4), r(4)),
+        (torch.tensor(float("nan")), r(3, 4), r(4), {"beta": 0, "alpha": 2}),
+        (_halves(3), _halves(3, 4), _halves(4), {"beta": 0.5, "alpha": 2}),
+    ],
+    "addbmm.default": [
+        (r(3, 5), r(2, 3, 4), r(2, 4, 5)),
+        (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2}),
+        (_halves(3, 5), _halves(2, 3, 4), _halves(2, 4, 5), {"alpha": 0.5}),
+    ],
+    "dot.default": [(r(4), r(4)), (_halves(9), _halves(9)), (_halves(8).half() * 300, torch.full((8,), 300.0).half())],
     "_scaled_dot_product_flash_attention_for_cpu.default": [
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8)),
         (r(2, 4, 5, 8), r(2, 4, 5, 8), r(2, 4, 5, 8), 0.0, True),

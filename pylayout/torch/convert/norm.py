@@ -161,15 +161,21 @@ def _softmax(call: Call, op: str, x: Operand, dim: int, half_to_float: bool) -> 
 @converter("_softmax_backward_data.default")
 def softmax_backward(call: Call, dy: Operand, y: Operand, dim: int, input_dtype: Any) -> Operand:
     require(y.dtype == call.dtype(), f"dtype {y.dtype}")
-    product = call.op("mul", dy, y)
-    total = call.op("sum", product, [dim], True) if y.ndim else product
-    made: Operand = call.op("sub", product, call.op("mul", y, total))
+    total = _total(call, [dy, y], dim)
+    made: Operand = call.op("pointwise", [dy, y, total], "y0 = x1 * (x0 - x2)", dtype=y.dtype.name)
     return made
 
 
 @converter("_log_softmax_backward_data.default")
 def log_softmax_backward(call: Call, dy: Operand, y: Operand, dim: int, input_dtype: Any) -> Operand:
     require(y.dtype == call.dtype(), f"dtype {y.dtype}")
-    total = call.op("sum", dy, [dim], True) if y.ndim else dy
-    made: Operand = call.op("sub", dy, call.op("mul", call.op("exp", y), total))
+    total = _total(call, [dy], dim)
+    made: Operand = call.op("pointwise", [dy, y, total], "y0 = x0 - exp(x1) * x2", dtype=y.dtype.name)
     return made
+
+
+def _total(call: Call, factors: list[Operand], dim: int) -> Operand:
+    """The sum along a dimension, which is kept; of numbers the product."""
+    if factors[0].ndim:
+        return call.sum_of_products(factors, dim % factors[0].ndim, True)
+    return factors[0] if len(factors) == 1 else call.op("mul", *factors)
