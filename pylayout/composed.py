@@ -199,7 +199,8 @@ def std(
 
     Source: semantics of torch.std.
     """
-    return call("sqrt", call("var", x, dim, correction, keepdim))
+    x = call.tensor(x, "x")
+    return _as(call, call("sqrt", _variance(call, x, dim, correction, keepdim)), x.dtype)
 
 
 @_composed
@@ -224,8 +225,18 @@ def var(
     Source: semantics of torch.var.
     """
     x = call.tensor(x, "x")
+    return _as(call, _variance(call, x, dim, correction, keepdim), x.dtype)
+
+
+def _as(call: _Call, x: Any, dtype: Any) -> Any:
+    return x if x.dtype == dtype else call("cast", x, dtype.name)
+
+
+def _variance(call: _Call, x: Any, dim: int | Sequence[int] | None, correction: float, keepdim: bool) -> Any:
+    """In f32: sums of squares of halves overflow."""
     if x.dtype not in ("f32", "f16", "bf16"):
         raise UnsupportedError(f"{call.op}: x has dtype {x.dtype}, expected one of f32, f16, bf16")
+    x = x if x.dtype == "f32" else call("cast", x, "f32")
     mean = call("mean", x, dim, True)
     count = 1
     for size, kept in zip(x.shape, mean.shape, strict=True):

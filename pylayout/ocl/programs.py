@@ -34,7 +34,7 @@ from ..errors import Error, UnsupportedError, check
 from ..graph import Graph
 from ..tensor import Tensor, adopt
 from ..torch.backend import decompositions
-from ..torch.call import dtype_name
+from ..torch.call import FLOATS, dtype_name
 from ..torch.dtypes import dense_layout
 from ..torch.fold import folded
 from ..torch.partition import writes
@@ -486,7 +486,7 @@ def _made(name: str, values: Any, device: int) -> tuple[Made, list[Any]]:
             raise UnsupportedError("numbers that change")
         translator, results = _single(given, form)
         if given.numbers and not _is_of_float32(given, results):
-            raise UnsupportedError("numbers that change, beside other dtypes than float32")
+            raise UnsupportedError("numbers that change, beside dtypes that are not computed with in float32")
     except UnsupportedError as error:
         reason = error
     if reason is not None:
@@ -497,11 +497,11 @@ def _made(name: str, values: Any, device: int) -> tuple[Made, list[Any]]:
 
 
 def _is_of_float32(given: _Given, results: list[Any]) -> bool:
-    """Whether an op computes in float32, as numbers on the device are: it gives that, or compares it."""
+    """Whether an op computes in float32, as numbers on the device are."""
     dtypes = {expected.dtype for expected, _ in results}
-    if dtypes == {torch.bool}:
-        dtypes = {node.meta["val"].dtype for node in given.tensors}
-    return dtypes == {torch.float32}
+    if dtypes == {torch.bool}:  # halves are compared with the number as a half
+        return {node.meta["val"].dtype for node in given.tensors} == {torch.float32}
+    return all(dtype_name(dtype) in FLOATS for dtype in dtypes)
 
 
 def _replaces(name: str) -> bool:

@@ -16,6 +16,7 @@ from ..graph import Graph
 from ..sizes import Size, max_size, min_size, same_sizes
 from ..value import Value
 from .dtypes import NAMES
+from .half_numbers import exact_number, is_held
 from .specialise import late_of
 
 __all__ = ["Call", "Operand", "Result", "dtype_name"]
@@ -158,7 +159,7 @@ class Call:
     def pointwise(
         self, tensors: Sequence[Operand], expression: str, scalars: Sequence[float | Operand] = ()
     ) -> Operand:
-        """An expression of `pointwise` in the dtype of the result; tensors are cast to it."""
+        """An expression of `pointwise` in the dtype of the result; tensors are cast to it, scalars stay in f32."""
         dtype = self.dtype()
         if dtype not in FLOATS:
             raise UnsupportedError(f"dtype {dtype}")
@@ -166,10 +167,38 @@ class Call:
         if any(isinstance(scalar, Operand) for scalar in scalars):  # then all are tensors
             names = {f"s{i}": f"x{len(given) + i}" for i in range(len(scalars))}
             expression = re.sub(r"\bs\d+\b", lambda found: names[found[0]], expression)
-            given += [self.tensor(scalar, dtype) for scalar in scalars]
+            given += [self.tensor(scalar, "f32") for scalar in scalars]
             scalars = ()
         made: Operand = self.op("pointwise", given, f"y0 = {expression}", scalars=list(scalars), dtype=dtype)
         return made
+
+    def scaled(self, x: Operand, factor: float) -> Operand:
+        """x times a number, rounded once."""
+        if is_held(factor, x.dtype.name):
+            made: Operand = self.op("mul", x, factor)
+            return made
+        made = self.op("pointwise", [x], "y0 = x0 * s0", scalars=[factor], dtype=x.dtype.name)
+        return made
+
+    def sum_of_products(self, factors: Sequence[Operand], dim: int, keepdim: bool, dtype: str = "f32") -> Operand:
+        """The sum of one tensor, or of the product of two, along a dimension, rounded once."""
+        if self.one_by_one or factors[0].dtype != "f32":
+            text = " * ".join(f"x{place}" for place in range(len(factors)))
+            made: Operand = self.op(
+                "pointwise", list(factors), f"y0 = {text}", reductions="reduce_y0 += y0", dim=[dim], keepdim=keepdim,
+                dtype=dtype,
+            )  # fmt: skip
+            return made
+        product = factors[0] if len(factors) == 1 else self.op("mul", *factors)  # passes know these
+        made = self.op("sum", product, [dim], keepdim)
+        return made
+
+    def exact_number(self, y: Any) -> Any:
+        """A factor or divisor of the first argument as a scalar of `pointwise`; None where it rounds to the result's
+        dtype as the others do.
+        """
+        found = exact_number(self.node, y, self.dtype(), self.one_by_one)
+        return self.tensor(found, "f32") if isinstance(found, (Value, Size)) else found
 
     def ratio(self, a: Any, b: Any, dtype: str) -> Any:
         """The quotient of two sizes: a number, or an operand where calls decide them."""

@@ -489,6 +489,23 @@ def test_batch_norms_that_are_frozen_divide_no_plan(dynamic):
     assert len(report.graphs) == 2 and report.partitions == 2 and not report.left, str(report)
 
 
+@pytest.mark.parametrize("weights", [torch.float16, torch.bfloat16, torch.float32])
+def test_frozen_batch_norms_of_halves_divide_no_plan(weights):
+    """With statistics of the same dtype, or of float32 as in mixed precision."""
+    conv, norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8).eval()
+    half = torch.bfloat16 if weights == torch.float32 else weights
+    model, x = nn.Sequential(conv.to(half), norm.to(weights), nn.ReLU()), torch.randn(2, 3, 9, 9).to(half)
+    twin = copy.deepcopy(model).double()
+    made, wanted = compiled(model)(x), twin(x.double())
+    close(made.double(), wanted, 0.05)
+    made.square().mean().backward()
+    wanted.square().mean().backward()
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        close(mine.grad.double(), theirs.grad, 0.05)
+    for graph in pylayout.torch.report().graphs:
+        assert graph.partitions == 1 and not graph.left, str(graph)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_checkpoint_draws_its_numbers_again(dynamic):
     layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))

@@ -165,7 +165,9 @@ def test_numbers_that_change():
     torch.testing.assert_close(x.cpu(), wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("form", [
+    lambda x, y, number: x.mul_(number),
     lambda x, y, number: x.addcdiv_(y, y + 3, value=number),
     lambda x, y, number: x.lerp_(y, number),
     lambda x, y, number: x.add_(y, alpha=number).div_(1 + number),
@@ -179,8 +181,8 @@ def test_numbers_that_change():
     lambda x, y, number: x.copy_(y > number),
     lambda x, y, number: y.ne_(number),
 ])  # fmt: skip
-def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
-    x, y = numbers(3, 4), numbers(3, 4).abs()
+def test_numbers_that_change_need_no_new_programs(form, dtype, monkeypatch):
+    x, y = numbers(3, 4, dtype=dtype), numbers(3, 4, dtype=dtype).abs()
     there, other = x.to(OCL), y.to(OCL)
     for step in range(8):
         form(x, y, step / 10 + 0.05)
@@ -193,7 +195,8 @@ def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
     for step in range(8):
         form(x, y, step / 11 + 0.03)
         form(there, other, step / 11 + 0.03)
-    torch.testing.assert_close(there.cpu(), x)
+    tolerance = 1e-5 if dtype == torch.float32 else 16 * torch.finfo(dtype).eps
+    torch.testing.assert_close(there.cpu(), x, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("call", [

@@ -78,6 +78,12 @@ X = r(2, 3, 4)
 _COUNTS = torch.tensor([0, 1, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 255, -1, -2, -64, -128])  # of shifts
 A, B = r(2, 5, 3), r(2, 4, 3)
 ENDS = torch.tensor([4, 4, 9], dtype=torch.int32)  # of groups of 9 rows
+MANY = r(64, 64) * 3
+# Halves, and numbers that they do not hold, which PyTorch takes in float32.
+_BY_NUMBERS = [
+    (MANY.half(), 0.1), (MANY.bfloat16(), 0.1), (b(9).half(), -1e9), (MANY.half(), 65536.0), (MANY.half(), 1e-9),
+    (MANY.half(), torch.tensor(0.3)), (MANY.bfloat16(), torch.tensor(4097)),
+]  # fmt: skip
 _BYTES = torch.tensor([0, 1, 4, 9, 255], dtype=torch.uint8)
 _EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
 _WIDE = torch.cat([_EDGES, torch.tensor([-0.9, 1.9, 300, -129, 3e9, -(2.0**31), 1e19, -1e19])])  # by far for integers
@@ -138,17 +144,18 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "sub.Scalar": [(X, 2.5)],
     "rsub.Tensor": [(X, r(4), {"alpha": 2})],
     "rsub.Scalar": [(X, 2.5)],
-    "mul.Tensor": [(X, r(3, 1)), (i(9, 4), r(4)), (b(4), b(4))],
-    "mul.Scalar": [(X, 2.5)],
-    "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1)],
-    "div.Scalar": [(X, 3), (i(9, 4), 3)],
+    "mul.Tensor": [(X, r(3, 1)), (i(9, 4), r(4)), (b(4), b(4)), *_BY_NUMBERS],
+    "mul.Scalar": [(X, 2.5), *_BY_NUMBERS[:-2]],
+    "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1), *_BY_NUMBERS],
+    "div.Scalar": [(X, 3), (i(9, 4), 3), *_BY_NUMBERS[:-2]],
     "div.Tensor_mode": [
         (i(90, 4), 7, {"rounding_mode": "floor"}),
         (X, 3.0, {"rounding_mode": None}),
         *((X, r(4), {"rounding_mode": mode}) for mode in ("floor", "trunc")),
         *((_EDGES[:, None], _EDGES, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
+        *((MANY.bfloat16(), 0.3, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
     ],
-    "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3)],
+    "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3), (MANY.half(), 0.3)],
     "div.Scalar_mode": [(i(90, 4) - 45, 7, {"rounding_mode": "trunc"})],
     "slice_scatter.default": [
         (X, r(2, 2, 4), 1, 1, 3),
@@ -244,6 +251,14 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(5), r(3, 4), r(4, 5)),
         (r(3, 5), r(3, 4), r(4, 5), {"beta": 0.5, "alpha": 2}),
         (torch.full((3, 5), float("nan")), r(3, 4), r(4, 5), {"beta": 0}),
+        (_halves(3, 5), _halves(3, 4), _halves(4, 5), {"beta": 0.5, "alpha": 2}),
+        (_halves(5), _halves(3, 4), _halves(4, 5), {"alpha": 0.25}),
+        (torch.zeros(3, 5).half(), *(torch.full(shape, 400.0).half() for shape in ((3, 4), (4, 5))), {"alpha": 0.01}),
+    ],
+    "baddbmm.default": [
+        (r(2, 3, 5), r(2, 3, 4), r(2, 4, 5)),
+        (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2}),
+        (_halves(3, 1), _halves(2, 3, 4), _halves(2, 4, 5), {"beta": 2, "alpha": 0.5}),
     ],
     "bmm.default": [(r(2, 3, 4), r(2, 4, 5))],
     "_grouped_mm.default": [
@@ -254,16 +269,29 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "transformers.grouped_mm_fallback.default": [(r(9, 6), r(3, 6, 4), ENDS.long()), (r(9, 6), r(3, 4, 6).mT, ENDS)],
     "transformers.grouped_mm_fallback_backward.default": [(r(9, 6), r(3, 6, 4), ENDS, r(9, 4))],
     "mv.default": [(r(3, 4), r(4))],
-    "addmv.default": [(r(3), r(3, 4), r(4)), (torch.tensor(float("nan")), r(3, 4), r(4), {"beta": 0, "alpha": 2})],
-    "addbmm.default": [(r(3, 5), r(2, 3, 4), r(2, 4, 5)), (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2})],
-    "dot.default": [(r(4), r(4))],
+    "addmv.default": [
+        (r(3), r(3, 4), r(4)),
+        (torch.tensor(float("nan")), r(3, 4), r(4), {"beta": 0, "alpha": 2}),
+        (_halves(3), _halves(3, 4), _halves(4), {"beta": 0.5, "alpha": 2}),
+    ],
+    "addbmm.default": [
+        (r(3, 5), r(2, 3, 4), r(2, 4, 5)),
+        (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2}),
+        (_halves(3, 5), _halves(2, 3, 4), _halves(2, 4, 5), {"alpha": 0.5}),
+    ],
+    "dot.default": [(r(4), r(4)), (_halves(9), _halves(9)), (_halves(8).half() * 300, torch.full((8,), 300.0).half())],
     "_scaled_dot_product_flash_attention_for_cpu.default": [
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8)),
         (r(2, 4, 5, 8), r(2, 4, 5, 8), r(2, 4, 5, 8), 0.0, True),
         (r(2, 4, 5, 8), r(2, 2, 7, 8), r(2, 2, 7, 8)),
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8), {"attn_mask": r(5, 7), "scale": 0.3}),
     ],
-    "_native_batch_norm_legit_no_training.default": [(IMAGE, r(8), r(8), r(8), p(8), 0.1, 1e-5)],
+    "_native_batch_norm_legit_no_training.default": [
+        (IMAGE, r(8), r(8), r(8), p(8), 0.1, 1e-5),
+        (IMAGE.half(), r(8), r(8), r(8), p(8) * 1e6, 0.1, 1e-5),
+        (IMAGE.bfloat16(), None, None, r(8), p(8), 0.1, 1e-5),
+        (IMAGE.bfloat16(), *(each.bfloat16() for each in (r(8), r(8), r(8), p(8))), 0.1, 1e-5),
+    ],
     "native_layer_norm.default": [(X, [4], r(4), r(4), 1e-5), (X, [3, 4], None, None, 1e-5)],
     "native_group_norm.default": [(IMAGE, r(8), r(8), 2, 8, 42, 4, 1e-5)],
     "_softmax.default": [(X, -1, False), (X, 0, False), (r(1)[0], 0, False)],

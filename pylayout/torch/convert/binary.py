@@ -63,6 +63,9 @@ def rsub(call: Call, x: Any, y: Any, alpha: Any = 1) -> Operand:
 
 @converter("mul.Tensor", "mul.Scalar", numbers=True)
 def mul(call: Call, x: Any, y: Any) -> Operand:
+    number = call.exact_number(y)
+    if number is not None:
+        return call.pointwise([x], "x0 * s0", [number])
     op = "logical_and" if call.dtype() == "bool" else "mul"
     made: Operand = call.op(op, *_promoted(call, x, y))
     return made
@@ -70,6 +73,9 @@ def mul(call: Call, x: Any, y: Any) -> Operand:
 
 @converter("div.Tensor", "div.Scalar", numbers=True)
 def div(call: Call, x: Any, y: Any) -> Operand:
+    number = call.exact_number(y)
+    if number is not None:
+        return call.pointwise([x], "x0 / s0", [number])
     made: Operand = call.op("div", *_promoted(call, x, y))
     return made
 
@@ -82,8 +88,9 @@ def _may_be_zero(call: Call, y: Any) -> bool:
 @converter("div.Tensor_mode", "div.Scalar_mode", note="on the CPU of integers by integers that may be zero")
 def div_mode(call: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Operand:
     require(rounding_mode is None or not _may_be_zero(call, y), f"rounding_mode {rounding_mode}")
-    made: Operand = call.op("div", *_promoted(call, x, y), rounding_mode=rounding_mode)
-    return made
+    dtype = call.dtype() if call.exact_number(y) is None else "f32"
+    made: Operand = call.op("div", *_promoted(call, x, y, dtype=dtype), rounding_mode=rounding_mode)
+    return call.cast(made, call.dtype())  # type: ignore[no-any-return]
 
 
 @converter("floor_divide.default", note="on the CPU of integers by integers that may be zero")

@@ -237,7 +237,7 @@ def _average(
         padding=_each(padding, rank), ceil_mode=bool(ceil_mode),
         count_include_pad=bool(count_include_pad) or divisor is not None,
     )  # fmt: skip
-    return made if scale == 1 else call.op("mul", made, scale)
+    return made if scale == 1 else call.scaled(made, scale)
 
 
 @converter("avg_pool2d_backward.default", note="divisor_override with ceil_mode")

@@ -2,29 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from ...sizes import same_sizes
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
 
-def _product(call: Call, a: Operand, b: Operand, place: int, bias: Operand | None) -> Operand:
-    """a @ b + bias, both of rank 2; `place`: a's among the arguments, before b's."""
+def _product(
+    call: Call, a: Operand, b: Operand, place: int, bias: Operand | None, added: Operand | None = None, **steps: Any
+) -> Operand:
+    """a @ b + bias, both of rank 2; `place`: a's among the arguments, before b's; `added`: the residual of post-ops."""
     require(a.dtype in FLOATS, f"dtype {a.dtype}")
     columns, weight = call.transposed(place), call.transposed(place + 1)
     if columns is not None:
         # The gradient of a weight: read by columns, the first matrix need not be transposed. f32, two cores, ms of
         # processor time with and without: 1024 x 3072 by 1024 x 768 21 and 29, 1024 x 30522 by 1024 x 768 195 and 222.
         made: Operand = call.op(
-            "matmul", columns, b if weight is None else weight, bias, transpose_a=True, transpose_b=weight is not None
-        )
+            "matmul", columns, b if weight is None else weight, bias, residual=added, transpose_a=True,
+            transpose_b=weight is not None, **steps,
+        )  # fmt: skip
         return made
     # A linear layer is traced as products of rows; as it was written, what follows can be fused with it.
     rows = call.unreshaped(a)
     if not (rows.ndim >= 2 and rows.shape[-1] == a.shape[-1]):
         rows = a
-    made = call.op("matmul", rows, b, bias) if weight is None else call.op("linear", rows, weight, bias)
+    if added is not None:
+        added = call.reshape(added, [*rows.shape[:-1], b.shape[1]])
+    made = call.op(
+        *(("matmul", rows, b) if weight is None else ("linear", rows, weight)), bias, residual=added, **steps
+    )
     return call.reshape(made, [a.shape[0], b.shape[1]])
+
+
+def _in_one(call: Call) -> bool:
+    """Whether a product takes what is added to it, and the factors of both, as post-ops: in f32, without roundings
+    between. In a plan of f32 passes decide that.
+    """
+    return call.one_by_one or call.dtype() != "f32"
+
+
+def _weighted_sum(
+    call: Call, product: Callable[..., Operand], c: Operand, shape: Sequence[Any], beta: float, alpha: float
+) -> Operand:
+    """beta * c + alpha * product; with beta = 0, what c holds does not count."""
+    if not _in_one(call):
+        made = product() if alpha == 1 else call.op("mul", product(), float(alpha))
+        if beta != 0:
+            made = call.op("add", made, c if beta == 1 else call.op("mul", c, float(beta)))
+        return made
+    if beta == 0:
+        return product(post_ops=[f"scale({float(alpha)!r})"]) if alpha != 1 else product()
+    steps = [f"scale({alpha / beta!r})"] if alpha != beta else []
+    steps.append("add(residual)")
+    if beta != 1:
+        steps.append(f"scale({float(beta)!r})")
+    added = c if same_sizes(c.shape, shape) else call.op("expand", c, list(shape))
+    return product(added=added, post_ops=steps)
 
 
 @converter("mm.default")
@@ -37,15 +73,13 @@ def addmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha
     n = b.shape[1]
     if beta == alpha == 1 and c.shape == (n,):
         return _product(call, a, b, 1, c)
-    made: Operand = _product(call, a, b, 1, None)
-    if alpha != 1:
-        made = call.op("mul", made, float(alpha))
-    if beta == 0:  # c may hold NaN, which then does not count
-        return made
-    if beta != 1:
-        c = call.op("mul", c, float(beta))
-    made = call.op("add", made, c)
-    return made
+    return _weighted_sum(call, partial(_product, call, a, b, 1, None), c, [a.shape[0], n], beta, alpha)
+
+
+@converter("baddbmm.default", keeps=False)
+def baddbmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha: float = 1) -> Operand:
+    require(a.dtype in FLOATS, f"dtype {a.dtype}")
+    return _weighted_sum(call, partial(_matmul, call, a, b), c, [*a.shape[:2], b.shape[2]], beta, alpha)
 
 
 @converter("bmm.default")
@@ -105,19 +139,15 @@ def mv(call: Call, a: Operand, b: Operand) -> Operand:
     return made
 
 
-def _joined(call: Call, made: Operand, c: Operand, beta: Any, alpha: Any) -> Operand:
-    """beta * c + alpha * made; with beta = 0, what c holds does not count."""
-    if alpha != 1:
-        made = call.op("mul", made, float(alpha))
-    if beta != 0:
-        made = call.op("add", made, c if beta == 1 else call.op("mul", c, float(beta)))
-    return call.op("expand", made, list(call.shape()))  # type: ignore[no-any-return]
+def _matmul(call: Call, a: Operand, b: Operand, added: Operand | None = None, **steps: Any) -> Operand:
+    made: Operand = call.op("matmul", a, b, residual=added, **steps)
+    return made
 
 
 @converter("addmv.default")
 def addmv(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha: float = 1) -> Operand:
     require(a.dtype in FLOATS and a.size > 0, f"dtype {a.dtype}, or no elements")
-    return _joined(call, call.op("matmul", a, b), c, beta, alpha)
+    return _weighted_sum(call, partial(_matmul, call, a, b), c, [a.shape[0]], beta, alpha)
 
 
 @converter("addbmm.default")
@@ -125,14 +155,14 @@ def addbmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alph
     require(a.dtype in FLOATS and a.size > 0 and b.size > 0, f"dtype {a.dtype}, or no elements")
     batch, n, inner = a.shape  # the sum over the batch is one of the product: its inner dimension gets longer
     rows = call.reshape(call.op("permute", a, [1, 0, 2]), [n, batch * inner])
-    return _joined(call, call.op("matmul", rows, call.reshape(b, [batch * inner, b.shape[2]])), c, beta, alpha)
+    product = partial(_matmul, call, rows, call.reshape(b, [batch * inner, b.shape[2]]))
+    return _weighted_sum(call, product, c, [n, b.shape[2]], beta, alpha)
 
 
 @converter("dot.default")
 def dot(call: Call, a: Operand, b: Operand) -> Operand:
     require(a.dtype in FLOATS, f"dtype {a.dtype}")
-    made: Operand = call.op("sum", call.op("mul", a, b))
-    return made
+    return call.sum_of_products([a, b], 0, False, call.dtype())
 
 
 def _mask_of(call: Call, q: Operand, mask: Operand | None) -> Operand | None:

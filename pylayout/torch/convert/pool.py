@@ -90,7 +90,7 @@ def _avg_pool(
         call, "avg_pool", x, rank, size, _each(stride, rank) if stride else size,
         _each(padding, rank), bool(ceil_mode), bool(count_include_pad) or divisor is not None,
     )  # fmt: skip
-    return made if scale == 1 else call.op("mul", made, scale)
+    return made if scale == 1 else call.scaled(made, scale)
 
 
 def overridden(kernel: Sequence[int], ceil_mode: bool, divisor: int | None) -> float:

@@ -134,9 +134,11 @@ def _variance(call: Call, x: Operand, dim: Any, correction: Any, keepdim: bool) 
     mean = call.op("mean", x, dims, bool(keepdim))
     if not isinstance(count, Size) or int(correction) != correction:
         return call.op("var", x, dims, float(correction), bool(keepdim)), mean
-    along = mean if keepdim else call.op("mean", x, dims, True)
-    spread = call.op("mean", call.op("square", call.op("sub", x, along)), dims, bool(keepdim))
-    return call.op("mul", spread, call.ratio(count, count - int(correction), x.dtype.name)), mean
+    wide = call.cast(x, "f32")
+    along = call.op("mean", wide, dims, True)
+    spread = call.op("mean", call.op("square", call.op("sub", wide, along)), dims, bool(keepdim))
+    made = call.op("mul", spread, call.ratio(count, count - int(correction), "f32"))
+    return call.cast(made, x.dtype.name), mean
 
 
 @converter("linalg_vector_norm.default")
