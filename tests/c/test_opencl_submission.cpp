@@ -26,15 +26,17 @@ using namespace pl::opencl;
 namespace {
 
 // x = 3 x + by: the result tells the order.
-std::unique_ptr<Launch> step(OpenclDevice& device, unsigned by, const std::vector<size_t>& local = {1}) {
-  auto launch =
-      std::make_unique<Launch>(device,
-                               KernelSource::generated("times_3",
-                                                       "__kernel void times_3(__global uint* x, const uint by) {\n"
-                                                       "x[0] = 3 * x[0] + by; }\n"),
-                               "times_3");
-  launch->output(0).scalar(cl_uint(by)).global({1}).local(local);
+std::unique_ptr<Launch> step(OpenclDevice& device, unsigned by, size_t local = 1, const std::string& attribute = "") {
+  const std::string text =
+      "__kernel " + attribute + " void times_3(__global uint* x, const uint by) {\n" + "x[0] = 3 * x[0] + by; }\n";
+  auto launch = std::make_unique<Launch>(device, KernelSource::generated("times_3", text), "times_3");
+  launch->output(0).scalar(cl_uint(by)).global({1}).local({local});
   return launch;
+}
+
+// One that only its start shows to be wrong.
+std::unique_ptr<Launch> wrong_step(OpenclDevice& device) {
+  return step(device, 2, 1, "__attribute__((reqd_work_group_size(2, 1, 1)))");
 }
 
 void run(Launch& launch, const BufferRef& x, bool later = true) {
@@ -136,7 +138,7 @@ TEST("launches_and_memory_may_go_at_once") {
 
 TEST("errors_are_told_later_and_once") {
   on_each_device([](OpenclDevice& device) {
-    const auto one = step(device, 1), wrong = step(device, 2, {size_t(1) << 30});
+    const auto one = step(device, 1), wrong = wrong_step(device);
     const BufferRef x = zero(device);
     run(*one, x);
     run(*wrong, x);
@@ -152,6 +154,20 @@ TEST("errors_are_told_later_and_once") {
     CHECK(message.find("starting an OpenCL kernel") != std::string::npos);
     device.finish();
     CHECK(value_of(device, x) == 4);
+  });
+}
+
+// So that another kernel can be taken.
+TEST("a_group_that_is_too_large_is_refused_before_it_runs") {
+  on_each_device([](OpenclDevice& device) {
+    std::string message;
+    try {
+      step(device, 1, size_t(1) << 30);
+    } catch (const Error& error) {
+      message = error.what();
+      CHECK(error.code() == Code::device);
+    }
+    CHECK(message.find("work-items of this kernel") != std::string::npos);
   });
 }
 

@@ -46,19 +46,12 @@ void Launch::get_ready() {
 
 void Launch::check_group() const {
   if (bound_.empty() || local_.empty()) return;
-  const auto ask = [&](cl_kernel_work_group_info what, auto& answer) {
-    return device_.cl().clGetKernelWorkGroupInfo(bound_[0].kernel.get(), device_.id(), what, sizeof answer, &answer,
-                                                 nullptr) == CL_SUCCESS;
-  };
   size_t items = 1, most = 0;
   for (const size_t size : local_) items *= size;
-  if (ask(CL_KERNEL_WORK_GROUP_SIZE, most))
-    require(items <= most, Code::device, entry_, ": ", device_.name(), " runs groups of at most ", most,
-            " work-items of this kernel, not ", items);
-  cl_ulong bytes = 0;
-  if (ask(CL_KERNEL_LOCAL_MEM_SIZE, bytes))
-    require(bytes <= device_.capabilities().local_memory, Code::device, entry_, ": its group needs ", bytes,
-            " bytes of local memory, ", device_.name(), " has ", device_.capabilities().local_memory);
+  const cl_int code = device_.cl().clGetKernelWorkGroupInfo(bound_[0].kernel.get(), device_.id(),
+                                                            CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, nullptr);
+  require(code != CL_SUCCESS || items <= most, Code::device, entry_, ": ", device_.name(), " runs groups of at most ",
+          most, " work-items of this kernel, not ", items);
 }
 
 KernelHandle Launch::make_kernel() const {
