@@ -37,18 +37,20 @@ def _product(
     return call.reshape(made, [a.shape[0], b.shape[1]])
 
 
-def _in_one(call: Call) -> bool:
+def _in_one(call: Call, whole: bool) -> bool:
     """Whether a product takes what is added to it, and the factors of both, as post-ops: in f32, without roundings
-    between. In a plan of f32 passes decide that.
+    between. In a plan of f32 passes decide that; of f32 what is not `whole`, a row or column, is added by an op of its
+    own, which repeats it.
     """
-    return call.one_by_one or call.dtype() != "f32"
+    return call.dtype() != "f32" or (call.one_by_one and whole)
 
 
 def _weighted_sum(
     call: Call, product: Callable[..., Operand], c: Operand, shape: Sequence[Any], beta: float, alpha: float
 ) -> Operand:
     """beta * c + alpha * product; with beta = 0, what c holds does not count."""
-    if not _in_one(call):
+    whole = same_sizes(c.shape, shape)
+    if not _in_one(call, whole):
         made = product() if alpha == 1 else call.op("mul", product(), float(alpha))
         if beta != 0:
             made = call.op("add", made, c if beta == 1 else call.op("mul", c, float(beta)))
@@ -59,8 +61,7 @@ def _weighted_sum(
     steps.append("add(residual)")
     if beta != 1:
         steps.append(f"scale({float(beta)!r})")
-    added = c if same_sizes(c.shape, shape) else call.op("expand", c, list(shape))
-    return product(added=added, post_ops=steps)
+    return product(added=c if whole else call.op("expand", c, list(shape)), post_ops=steps)
 
 
 @converter("mm.default")
@@ -71,8 +72,8 @@ def mm(call: Call, a: Operand, b: Operand) -> Operand:
 @converter("addmm.default")
 def addmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha: float = 1) -> Operand:
     n = b.shape[1]
-    if beta == alpha == 1 and c.shape == (n,):
-        return _product(call, a, b, 1, c)
+    if beta == alpha == 1 and (c.shape == (n,) or (c.shape == (1, n) and call.one_by_one)):
+        return _product(call, a, b, 1, call.reshape(c, [n]))
     return _weighted_sum(call, partial(_product, call, a, b, 1, None), c, [a.shape[0], n], beta, alpha)
 
 
