@@ -154,6 +154,7 @@ EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads, con
 }
 
 void Catalog::trim(const std::function<bool(Entry&)>& leave) {
+  forget_renewed(leave);
   std::vector<EntryRef> gone;  // destroyed without the lock
   std::lock_guard<std::mutex> guard(lock_);
   std::vector<std::pair<uint64_t, const std::string*>> order;

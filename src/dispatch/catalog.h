@@ -241,7 +241,7 @@ class Catalog {
     if (entry.used.load(std::memory_order_relaxed) != now) entry.used.store(now, std::memory_order_relaxed);
   }
   bool over_limit() const { return bytes_.load(std::memory_order_relaxed) > trigger_; }
-  // Lets go of entries that renew() replaced, as soon as nobody else holds them.
+  // Lets go of entries that renew() replaced and nobody else holds; trim() does, too.
   void forget_renewed(const std::function<bool(Entry&)>& leave);
   // Lets go of entries that nobody else holds until a quarter of the limit is free.  `leave`: takes an entry out of
   // what refers to it otherwise; false: it has to stay.

@@ -492,9 +492,7 @@ void Dispatcher::trim() {
   }
   call_lists_.forget();
   ranking_.forget();
-  const auto leave = [this](Entry& entry) { return contest_.leave(entry); };
-  catalog_.forget_renewed(leave);
-  catalog_.trim(leave);
+  catalog_.trim([this](Entry& entry) { return contest_.leave(entry); });
 }
 
 void Dispatcher::forget_decisions() {

@@ -100,7 +100,7 @@ class Plan::LiveAtOnce : public Plan::Live {
   void note_costs(const Program& program, const StepTimes& times);
   void give_up();  // the challenger
   void finish(End how);
-  // Work behind a run, whose caller has its results: it does not end the run, nor does an interrupt that the caller asks for.
+  // Work behind a run, whose caller has its results: neither its errors nor an interrupt by the caller end the run.
   template <class Work>
   void behind_run(const Work& work);
 

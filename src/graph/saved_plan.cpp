@@ -77,10 +77,9 @@ void Plan::save(const std::string& path) const {
     header += record("named", options_text(options_));
     for (const MadeAgain& again : again_) header += record("made_again", again.node, again.from);
     bool further = false;
-    for (const auto& given : sizes_->sources()) {
-      const Graph& source = *given;
+    for (const auto& source : sizes_->sources()) {
       if (further) header += record("further");
-      header += writer.write(source, state);
+      header += writer.write(*source, state);
       further = true;
     }
   } else {

@@ -329,9 +329,8 @@ static void fit_to_batch(PlanOptions& options, std::optional<int64_t> batch) {
     options.chains.clear();
     return;
   }
-  int64_t largest = 1;
   options.slice = std::min(options.slice, *batch);
-  largest = std::max(largest, int64_t(options.slice));
+  int64_t largest = std::max<int64_t>(1, options.slice);
   for (auto& chain : options.chains) {
     chain.second = std::min(chain.second, *batch);
     largest = std::max(largest, chain.second);

@@ -36,13 +36,12 @@ WindowArgument window_of_weights(const Op& op) {
 
 // Positions that windows see, and places in tensors, are to fit 31 bits.
 bool fits(const Op& op) {
-  const int64_t limit = kNarrowLimit;
   const int spatial = spatial_rank(op);
   for (int axis = 0; axis < spatial; ++axis) {
     const auto at = [&](const Key<Ints>& key) { return op.attributes[key][size_t(axis)]; };
     const int64_t most = std::max({at(attr::stride), at(attr::dilation), at(attr::padding), op.in(0).shape[2 + axis]});
-    if (most >= limit || op.out().shape[2 + axis] >= limit / at(attr::dilation) ||
-        op.in(1).shape[2 + axis] >= limit / at(attr::stride))
+    if (most >= kNarrowLimit || op.out().shape[2 + axis] >= kNarrowLimit / at(attr::dilation) ||
+        op.in(1).shape[2 + axis] >= kNarrowLimit / at(attr::stride))
       return false;
   }
   return true;

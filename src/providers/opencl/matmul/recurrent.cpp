@@ -16,7 +16,6 @@ constexpr int64_t kLeastStepUnits = 8, kMostStepUnits = 32;
 constexpr int64_t kStepItems = 256, kStepTile = 8;  // of a work-group, and TILE, of recurrent/step.clh
 constexpr int64_t kSumUnits = 32, kSumSlices = 8;   // of recurrent_sums
 constexpr int64_t kMostSteps = 1024;                // a launch each
-constexpr int64_t kMostNumbers = kNarrowLimit;      // that indices count
 enum GivenInput { kBiases = 1, kLengths = 2, kFirstH = 4, kFirstC = 8, kPeepholes = 16, kGradH = 32, kGradC = 64 };
 
 struct MatrixPlace {  // matrix_place of recurrent_product.cl
@@ -81,7 +80,7 @@ struct Layer {
     const auto take = [&](int64_t count) {
       const int64_t at = floats;
       floats += divided_up(count, kAligned) * kAligned;
-      return cl_int(std::min(at, kMostNumbers));
+      return cl_int(std::min(at, kNarrowLimit));
     };
     sizes.steps = cl_int(steps);
     sizes.batch = cl_int(batch);
@@ -319,7 +318,7 @@ void list_by_steps(const Op& op, OpenclDevice& device, CandidateList& out) {
   const Layer any(op, device, kMostStepUnits);
   const auto bytes = size_t((any.backward ? 1 : any.gates) * kStepTile * kStepItems) * sizeof(float);
   if ((any.gru && !any.reset_after(op)) || any.steps == 0 || any.steps > kMostSteps) return;
-  if (bytes > can.local_memory || any.largest > kMostNumbers) return;
+  if (bytes > can.local_memory || any.largest > kNarrowLimit) return;
   const int64_t best = step_units_for(any);
   for (int64_t units = kLeastStepUnits; units <= kMostStepUnits; units *= 2)
     if (units == best || out.whole_space) add_recurrent(op, device, Layer(op, device, units), out);
@@ -333,7 +332,7 @@ void list_recurrent(const Op& op, OpenclDevice& device, CandidateList& out) {
     return out.refuse("opencl",
                       concat(op.schema->name, ": the state's ", layer.hidden, " units take ", bytes,
                              " bytes of local memory, of which the device has ", device.capabilities().local_memory));
-  if (layer.largest > kMostNumbers)
+  if (layer.largest > kNarrowLimit)
     return out.refuse("opencl", op.schema->name + ": needs indices of more than 31 bits");
   add_recurrent(op, device, layer, out);
 }

@@ -36,7 +36,6 @@ struct Rows {
   std::vector<int64_t> bytes;  // of a row, by input
   int64_t pitch = 0;           // of the result
   int64_t piece = 16;          // bytes that divide all of them
-  int64_t element = 1;         // bytes: a caller's memory on a CPU is aligned to these alone
 };
 
 // The bytes of a dense tensor's dimension with all that lies inside of it; 0 where padding does.
@@ -50,14 +49,15 @@ int64_t row_bytes(const TensorDesc& desc, int dim) {
   return inside * (a.dims[size_t(dim)] / a.block(dim)) * int64_t(size_of(desc.dtype));
 }
 
-// Nothing where some tensor has padding, or more pieces than an unsigned number counts.
-std::optional<Rows> rows_of(const Op& op, const Candidate& candidate) {
+// Nothing where some tensor has padding, or more pieces than an unsigned number counts.  `runs`: in elements of up to
+// four bytes, as a caller's memory on a CPU is aligned to its elements alone.
+std::optional<Rows> rows_of(const Op& op, const Candidate& candidate, bool runs) {
   const int dim = int(op.attributes[attr::dim]);
   Rows rows;
+  if (runs) rows.piece = std::min<int64_t>(int64_t(size_of(candidate.outputs[0].dtype)), 4);
   rows.pitch = row_bytes(candidate.outputs[0], dim);
   if (rows.pitch == 0 || candidate.outputs[0].elements() == 0) return std::nullopt;
   rows.rows = int64_t(candidate.outputs[0].size_bytes()) / rows.pitch;
-  rows.element = int64_t(size_of(candidate.outputs[0].dtype));
   for (const TensorDesc& input : candidate.inputs) {
     rows.bytes.push_back(input.elements() == 0 ? 0 : row_bytes(input, dim));
     if (rows.bytes.back() == 0 && input.elements() > 0) return std::nullopt;
@@ -73,11 +73,10 @@ size_t chunks_of(const OpenclDevice& device, const Rows& rows) {
   return size_t(std::max<int64_t>(1, std::min(wanted, rows.pitch / 4096)));
 }
 
-// `runs`: concat_runs in place of concat_rows, in elements of up to four bytes.
+// `runs`: concat_runs in place of concat_rows.
 std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, Rows rows, bool runs) {
   constexpr size_t kMost = 8;  // inputs of a launch
   const char* const types[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
-  if (runs) rows.piece = std::min<int64_t>(rows.element, 4);
   int type = 0;
   while (1 << type < rows.piece) ++type;
   auto kernel = std::make_unique<KernelList>(device);
@@ -115,7 +114,7 @@ void list_rows(const Op& op, OpenclDevice& device, bool runs, CandidateList& out
   add_per_layout(op, runs ? "concat_runs" : "concat_rows", out, [&](Candidate& candidate) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i)
       candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);
-    const auto rows = rows_of(op, candidate);
+    const auto rows = rows_of(op, candidate, runs);
     if (!rows) return false;
     candidate.efficiency = 0.8;
     candidate.prepare = [&device, rows = *rows, runs] { return prepare_rows(device, rows, runs); };

@@ -51,14 +51,11 @@ void place_layers(const Op& op, int weight1, Candidate& candidate) {
   candidate.inputs[size_t(weight1 + 2)] = second.with_layout(Layout::parse(swapped));
 }
 
-// Whether places among the elements need 64 bits.
-bool is_wide(const GlobalPool& pool) { return pool.batch * pool.positions * pool.channels >= int64_t(1) << 30; }
-
 // Output 0: an input times the gates, which lie from gates_at of the workspace on; `shifted`: and shifts behind them.
 void add_scale(KernelList& kernel, const GlobalPool& pool, int input, int64_t gates_at, bool shifted) {
   KernelSource source("squeeze_excite/squeeze_excite_scale.cl");
   source.define("SRC_DTYPE", name_of(pool.dtype)).define("DST_DTYPE", name_of(pool.dtype)).define("ROWS", kRows);
-  source.define("SHIFTED", shifted ? 1 : 0).wide_indices(is_wide(pool));
+  source.define("SHIFTED", shifted ? 1 : 0).wide_indices(pool.wide());
   Launch& product = kernel.add(source, "squeeze_excite_scale").input(input).workspace().output(0);
   for (int64_t number : {gates_at, pool.channels, pool.positions}) product.index(number);
   const std::vector<size_t> group = group_of_quads(size_t(pool.channels) / 4);
@@ -73,7 +70,7 @@ std::unique_ptr<Kernel> prepare_squeeze_excite(OpenclDevice& device, const Op& o
 
   KernelSource gate("squeeze_excite/squeeze_excite_gate.cl");
   define_layers(gate, op, 1, items);
-  gate.wide_indices(is_wide(pool));
+  gate.wide_indices(pool.wide());
   Launch& gates = kernel->add(gate, "squeeze_excite_gate").workspace();
   for (int i = 1; i < 5; ++i) gates.input(i);
   gates.workspace().index(gates_at).scalar(cl_int(pool.parts)).scalar(cl_float(1.0 / double(pool.positions)));

@@ -33,7 +33,7 @@ void GlobalPool::add(KernelList& kernel, bool first, bool last, double scale) co
   source.define("SRC_DTYPE", name_of(first ? dtype : DType::f32));
   source.define("DST_DTYPE", name_of(last ? dtype : DType::f32));
   source.define("POOL_MAX", maximum ? 1 : 0).define("QUADS", quads).define("LANES", kLanes);
-  source.wide_indices(batch * positions * channels >= int64_t(1) << 30);
+  source.wide_indices(wide());
   Launch& launch = kernel.add(source, "global_pool_quad");
   first ? launch.input(0) : launch.workspace();
   last ? launch.output(0) : launch.workspace();

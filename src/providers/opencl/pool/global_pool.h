@@ -19,6 +19,7 @@ struct GlobalPool {
   // work-item of a part having at least `least_of_lane` positions, and that sums are not long.
   GlobalPool(const OpenclDevice& device, const TensorDesc& x, bool maximum, int64_t least_of_lane);
 
+  bool wide() const { return batch * positions * channels >= int64_t(1) << 30; }  // places need 64 bits
   size_t parts_bytes() const { return size_t(batch * parts * channels) * sizeof(float); }
   size_t workspace_bytes() const { return parts > 1 ? parts_bytes() : 0; }
 
