@@ -5,109 +5,48 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch_case_tensors import (
+    ANY,
+    BY_NUMBERS,
+    BYTES,
+    CLOSED,
+    COUNTS,
+    EDGES,
+    ENDS,
+    FUNCTIONS,
+    IMAGE,
+    INTEGERS,
+    LEVELS,
+    MANY,
+    SEED,
+    WIDE,
+    A,
+    B,
+    X,
+    b,
+    halves,
+    i,
+    ints,
+    level,
+    level_backward,
+    once,
+    p,
+    r,
+)
 
 import pylayout.torch.recurrent  # noqa: F401  # defines its ops
 
-_generator = torch.Generator().manual_seed(7)
-
-
-def r(*shape: int) -> torch.Tensor:
-    """Normally distributed values."""
-    return torch.randn(*shape, generator=_generator)
-
-
-def p(*shape: int) -> torch.Tensor:
-    """Values between 0.1 and 0.9."""
-    return torch.rand(*shape, generator=_generator) * 0.8 + 0.1
-
-
-def i(high: int, *shape: int) -> torch.Tensor:
-    return torch.randint(0, high, shape, generator=_generator)
-
-
-_SEED = torch.tensor([7, 2**40])
-INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
-
-
-def _ints(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Values of all bits of the dtype."""
-    limits = torch.iinfo(dtype)
-    made = torch.randint(limits.min, limits.max, shape or (3, 4), generator=_generator, dtype=dtype)
-    made.view(-1)[:2] = torch.tensor([limits.min, limits.max], dtype=dtype)
-    return made
-
-
-def b(*shape: int) -> torch.Tensor:
-    return torch.rand(*shape, generator=_generator) > 0.5
-
-
-def _once(high: int, *shape: int) -> torch.Tensor:
-    """Indices along dimension 1, of which none comes twice."""
-    return torch.rand(shape[0], high, *shape[2:], generator=_generator).argsort(1)[:, : shape[1]]
-
-
-def _halves(*shape: int) -> torch.Tensor:
-    """Small whole numbers, of which sums are exact."""
-    return (i(7, *shape) - 3).bfloat16()
-
-
-_LEVELS = [
-    ("lstm", True, False, True), ("lstm", False, True, False), ("gru", True, True, True), ("gru", False, False, False),
-    ("tanh", True, False, False), ("relu", False, True, True),
-]  # fmt: skip
-
-
-def _level(cell: str, both: bool, batch_first: bool, bias: bool) -> tuple[Any, ...]:
-    """Of a recurrent layer: of both directions, of which dimensions, with biases; lengths where steps are outermost."""
-    of = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(cell, torch.nn.RNN)
-    with torch.random.fork_rng():
-        torch.manual_seed(len(cell))
-        params = [each.detach() for each in of(5, 7, bidirectional=both, bias=bias).parameters()]
-        states = [torch.randn(1 + both, 4 if not batch_first else 3, 7) for _ in range(2 if cell == "lstm" else 1)]
-        lengths = None if batch_first or not bias else torch.tensor([3, 3, 2, 1])
-        return cell, torch.randn(3, 4, 5), states, params, both, batch_first, lengths
-
-
-def _level_backward(*how: Any) -> tuple[Any, ...]:
-    cell, x, states, params, both, batch_first, lengths = _level(*how)
-    y, *_ = torch.ops.pylayout.recurrent(cell, x, states, params, both, batch_first, lengths)
-    return cell, x, states, params, y, [y.cos(), *map(torch.sin, states)], both, batch_first, lengths
-
-
-X = r(2, 3, 4)
-_COUNTS = torch.tensor([0, 1, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 255, -1, -2, -64, -128])  # of shifts
-A, B = r(2, 5, 3), r(2, 4, 3)
-ENDS = torch.tensor([4, 4, 9], dtype=torch.int32)  # of groups of 9 rows
-MANY = r(64, 64) * 3
-# Halves, and numbers that they do not hold, which PyTorch takes in float32.
-_BY_NUMBERS = [
-    (MANY.half(), 0.1), (MANY.bfloat16(), 0.1), (b(9).half(), -1e9), (MANY.half(), 65536.0), (MANY.half(), 1e-9),
-    (MANY.half(), torch.tensor(0.3)), (MANY.bfloat16(), torch.tensor(4097)),
-]  # fmt: skip
-_BYTES = torch.tensor([0, 1, 4, 9, 255], dtype=torch.uint8)
-_EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
-_WIDE = torch.cat([_EDGES, torch.tensor([-0.9, 1.9, 300, -129, 3e9, -(2.0**31), 1e19, -1e19])])  # by far for integers
-IMAGE = r(2, 8, 7, 6)
-_CLOSED = [(p(3, 4),)]  # of functions that are defined between 0 and 1
-_ANY = [(X,), (IMAGE.to(memory_format=torch.channels_last),)]
-
-FUNCTIONS = (
-    "acos", "asin", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "reciprocal", "rsqrt", "sigmoid", "sin",
-    "sinh", "sqrt", "tan", "tanh", "asinh", "exp2", "expm1", "log1p", "log2", "log10", "mish", "silu", "hardsigmoid",
-    "hardswish", "square",
-)  # fmt: skip
-
 # Arguments by op, a dict at the end being keywords. Each call must run in a plan alone.
 CASES: dict[str, list[tuple[Any, ...]]] = {
-    **{f"{op}.default": _CLOSED for op in FUNCTIONS},
+    **{f"{op}.default": CLOSED for op in FUNCTIONS},
     "acosh.default": [(p(3, 4) + 1,)],
-    **{f"{op}.default": _ANY for op in ("abs", "ceil", "floor", "neg", "relu", "round", "sign", "trunc")},
-    "sign.default": [*_ANY, (_EDGES,), (_EDGES.bfloat16(),), (_EDGES.half(),), (i(9, 4) - 5,)],
-    "nan_to_num.default": [(_EDGES,), (_EDGES, 2.0, 7.0), (_EDGES, None, None, -7.0), (i(9, 4) - 5,)],
+    **{f"{op}.default": ANY for op in ("abs", "ceil", "floor", "neg", "relu", "round", "sign", "trunc")},
+    "sign.default": [*ANY, (EDGES,), (EDGES.bfloat16(),), (EDGES.half(),), (i(9, 4) - 5,)],
+    "nan_to_num.default": [(EDGES,), (EDGES, 2.0, 7.0), (EDGES, None, None, -7.0), (i(9, 4) - 5,)],
     "isnan.default": [(torch.tensor([1.0, float("nan")]),)],
     "isinf.default": [(torch.tensor([1.0, float("inf")]),)],
     "logical_not.default": [(b(3, 4),), (i(2, 3),)],
-    "bitwise_not.default": [(b(3, 4),), *((_ints(dtype),) for dtype in INTEGERS)],
+    "bitwise_not.default": [(b(3, 4),), *((ints(dtype),) for dtype in INTEGERS)],
     "gelu.default": [(X,), (X, {"approximate": "tanh"})],
     "elu.default": [(X,), (X, 1.6732, 1.0507), (X, 0.5, 2.0, 1.5)],
     "celu.default": [(X, 1.5)],
@@ -117,22 +56,22 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "fill.Scalar": [(X, 2.5), (i(3, 4), 7), (b(3, 4), True)],
     "fill.Tensor": [(X, torch.tensor(2.5)), (i(3, 4), torch.tensor(7.5))],
     "hardtanh.default": [(X, 0.0, 6.0), (X, -0.5, 0.5)],
-    "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2), (i(9, 4), 2, 5), (_BYTES, -3, 5), (_BYTES, None, -1)],
+    "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2), (i(9, 4), 2, 5), (BYTES, -3, 5), (BYTES, None, -1)],
     "clamp.Tensor": [(X, r(4) - 1, r(4) + 1), (X, None, r(3, 1))],
-    "clamp_min.default": [(X, 0.1), (_BYTES, -2)],
+    "clamp_min.default": [(X, 0.1), (BYTES, -2)],
     "clamp_max.default": [(X, 0.1)],
     "_prelu_kernel.default": [(X, r(1, 3, 1)), (X, r(1, 1, 1)), (r(4), r(1)), (r(2, 1, 3), r(1, 1, 1))],
-    "erfc.default": [(X * 3,), (_EDGES,)],
+    "erfc.default": [(X * 3,), (EDGES,)],
     "special_erfc.default": [(X,)],
     "erfinv.default": [(r(9, 9).tanh(),), (torch.tensor([0.0, -0.0, 1, -1, 1.5, 0.999999, 1e-6, float("nan")]),)],
-    "lgamma.default": [(X * 3,), (p(9),), (_EDGES,)],
-    "digamma.default": [(p(9) * 20,), (p(9) - 3,), (_EDGES,)],
+    "lgamma.default": [(X * 3,), (p(9),), (EDGES,)],
+    "digamma.default": [(p(9) * 20,), (p(9) - 3,), (EDGES,)],
     "polygamma.default": [
         *((order, values) for order in range(4) for values in (p(9) * 20, torch.tensor([-2.3, -0.6, 0.2, 0.5, 1, 7]))),
         (1, torch.tensor([0.0, float("inf"), float("nan")])),
     ],
-    "signbit.default": [(_EDGES,), (i(9, 4) - 5,)],
-    "angle.default": [(_EDGES,), (i(9, 4) - 5,)],
+    "signbit.default": [(EDGES,), (i(9, 4) - 5,)],
+    "angle.default": [(EDGES,), (i(9, 4) - 5,)],
     "round.decimals": [(X, {"decimals": 2}), (X * 1000, {"decimals": -2}), (X, {"decimals": 0})],
     "_cdist_forward.default": [(r(2, 5, 3), r(2, 4, 3), norm, None) for norm in (0.0, 1.0, 1.5, 2.0, float("inf"))],
     "_cdist_backward.default": [
@@ -144,15 +83,15 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "sub.Scalar": [(X, 2.5)],
     "rsub.Tensor": [(X, r(4), {"alpha": 2})],
     "rsub.Scalar": [(X, 2.5)],
-    "mul.Tensor": [(X, r(3, 1)), (i(9, 4), r(4)), (b(4), b(4)), *_BY_NUMBERS],
-    "mul.Scalar": [(X, 2.5), *_BY_NUMBERS[:-2]],
-    "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1), *_BY_NUMBERS],
-    "div.Scalar": [(X, 3), (i(9, 4), 3), *_BY_NUMBERS[:-2]],
+    "mul.Tensor": [(X, r(3, 1)), (i(9, 4), r(4)), (b(4), b(4)), *BY_NUMBERS],
+    "mul.Scalar": [(X, 2.5), *BY_NUMBERS[:-2]],
+    "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1), *BY_NUMBERS],
+    "div.Scalar": [(X, 3), (i(9, 4), 3), *BY_NUMBERS[:-2]],
     "div.Tensor_mode": [
         (i(90, 4), 7, {"rounding_mode": "floor"}),
         (X, 3.0, {"rounding_mode": None}),
         *((X, r(4), {"rounding_mode": mode}) for mode in ("floor", "trunc")),
-        *((_EDGES[:, None], _EDGES, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
+        *((EDGES[:, None], EDGES, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
         *((MANY.bfloat16(), 0.3, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
     ],
     "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3), (MANY.half(), 0.3)],
@@ -177,7 +116,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "pow.Tensor_Scalar": [
         *((p(4), exponent) for exponent in (2, 0.5, -0.5, 2.3)),
         (X, 3),
-        *((_ints(dtype), exponent) for dtype in (torch.int32, torch.int64) for exponent in (0, 1, 2, 5, 64)),
+        *((ints(dtype), exponent) for dtype in (torch.int32, torch.int64) for exponent in (0, 1, 2, 5, 64)),
     ],
     "pow.Tensor_Tensor": [(p(4), r(4))],
     "pow.Scalar": [
@@ -185,13 +124,13 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         *((base, torch.arange(-3, 71).to(dtype)) for base in (2, -6, 0, 1, -1) for dtype in (torch.int32, torch.int64)),
         (2, i(9, 2, 3)),
     ],
-    "fmod.Tensor": [(X, p(4)), (_EDGES[:, None], _EDGES)],
+    "fmod.Tensor": [(X, p(4)), (EDGES[:, None], EDGES)],
     "fmod.Scalar": [(X, 0.7), (i(90, 4) - 45, 7)],
-    "remainder.Tensor": [(X, p(4)), (_EDGES[:, None], _EDGES)],
+    "remainder.Tensor": [(X, p(4)), (EDGES[:, None], EDGES)],
     "remainder.Scalar": [(X, 0.7), (i(90, 4) - 45, -7)],
     "remainder.Scalar_Tensor": [(0.7, X)],
-    **{f"{op}.default": [(X, r(4)), (_EDGES[:, None], _EDGES)] for op in ("atan2", "fmax", "fmin", "hypot")},
-    "copysign.Tensor": [(X, r(4)), (_EDGES[:, None], _EDGES)],
+    **{f"{op}.default": [(X, r(4)), (EDGES[:, None], EDGES)] for op in ("atan2", "fmax", "fmin", "hypot")},
+    "copysign.Tensor": [(X, r(4)), (EDGES[:, None], EDGES)],
     "copysign.Scalar": [(X, -2.0)],
     **{f"{op}.Tensor": [(i(3, 4), i(3, 4)), (X, i(2, 4))] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
     **{f"{op}.Scalar": [(i(3, 4), 1), (i(3, 4), 0.5), (X, 0)] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
@@ -200,28 +139,28 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         f"bitwise_{op}.Tensor": [
             (b(9), b(9)),
             (b(9), i(9, 9)),
-            *((_ints(dtype), _ints(dtype, 4)) for dtype in INTEGERS),
-            (_ints(torch.int64), _ints(torch.uint8)),
+            *((ints(dtype), ints(dtype, 4)) for dtype in INTEGERS),
+            (ints(torch.int64), ints(torch.uint8)),
         ]
         for op in ("and", "or", "xor")
     },
     **{
-        f"bitwise_{op}.Scalar": [(b(9), True), *((_ints(dtype), number) for dtype in INTEGERS for number in (5, -8))]
+        f"bitwise_{op}.Scalar": [(b(9), True), *((ints(dtype), number) for dtype in INTEGERS for number in (5, -8))]
         for op in ("and", "or", "xor")
     },
     **{
-        f"bitwise_{op}.Scalar_Tensor": [(True, b(9)), *((77, _ints(dtype)) for dtype in INTEGERS)]
+        f"bitwise_{op}.Scalar_Tensor": [(True, b(9)), *((77, ints(dtype)) for dtype in INTEGERS)]
         for op in ("and", "or", "xor")
     },
     **{
         f"{op}.Tensor": [
-            *((_ints(dtype)[..., None], _COUNTS.to(dtype)) for dtype in INTEGERS),
-            (_ints(torch.uint8)[..., None], _COUNTS.to(torch.int64)),
+            *((ints(dtype)[..., None], COUNTS.to(dtype)) for dtype in INTEGERS),
+            (ints(torch.uint8)[..., None], COUNTS.to(torch.int64)),
         ]
         for op in ("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__")
     },
     **{
-        f"{op}.{form}": [(_ints(dtype), count) for dtype in INTEGERS for count in (0, 3, 7, 8, 40, -1)]
+        f"{op}.{form}": [(ints(dtype), count) for dtype in INTEGERS for count in (0, 3, 7, 8, 40, -1)]
         for op, form in (
             ("bitwise_left_shift", "Tensor_Scalar"),
             ("bitwise_right_shift", "Tensor_Scalar"),
@@ -229,9 +168,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
             ("__rshift__", "Scalar"),
         )
     },
-    **{
-        f"bitwise_{op}_shift.Scalar_Tensor": [(-77, _COUNTS), (77, _COUNTS.to(torch.uint8))] for op in ("left", "right")
-    },
+    **{f"bitwise_{op}_shift.Scalar_Tensor": [(-77, COUNTS), (77, COUNTS.to(torch.uint8))] for op in ("left", "right")},
     "where.self": [(b(3, 4), X, r(4)), (b(4), X, i(9, 4))],
     "masked_fill.Scalar": [(X, b(3, 4), -1e9)],
     "masked_fill.Tensor": [(X, b(3, 4), torch.tensor(2.0))],
@@ -251,20 +188,20 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(5), r(3, 4), r(4, 5)),
         (r(3, 5), r(3, 4), r(4, 5), {"beta": 0.5, "alpha": 2}),
         (torch.full((3, 5), float("nan")), r(3, 4), r(4, 5), {"beta": 0}),
-        (_halves(3, 5), _halves(3, 4), _halves(4, 5), {"beta": 0.5, "alpha": 2}),
-        (_halves(5), _halves(3, 4), _halves(4, 5), {"alpha": 0.25}),
+        (halves(3, 5), halves(3, 4), halves(4, 5), {"beta": 0.5, "alpha": 2}),
+        (halves(5), halves(3, 4), halves(4, 5), {"alpha": 0.25}),
         (torch.zeros(3, 5).half(), *(torch.full(shape, 400.0).half() for shape in ((3, 4), (4, 5))), {"alpha": 0.01}),
     ],
     "baddbmm.default": [
         (r(2, 3, 5), r(2, 3, 4), r(2, 4, 5)),
         (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2}),
-        (_halves(3, 1), _halves(2, 3, 4), _halves(2, 4, 5), {"beta": 2, "alpha": 0.5}),
+        (halves(3, 1), halves(2, 3, 4), halves(2, 4, 5), {"beta": 2, "alpha": 0.5}),
     ],
     "bmm.default": [(r(2, 3, 4), r(2, 4, 5))],
     "_grouped_mm.default": [
-        (_halves(9, 16), _halves(3, 16, 8), ENDS),
-        (_halves(9, 16), _halves(3, 8, 16).mT, ENDS),
-        (_halves(9, 16).T, _halves(9, 8), ENDS),
+        (halves(9, 16), halves(3, 16, 8), ENDS),
+        (halves(9, 16), halves(3, 8, 16).mT, ENDS),
+        (halves(9, 16).T, halves(9, 8), ENDS),
     ],
     "transformers.grouped_mm_fallback.default": [(r(9, 6), r(3, 6, 4), ENDS.long()), (r(9, 6), r(3, 4, 6).mT, ENDS)],
     "transformers.grouped_mm_fallback_backward.default": [(r(9, 6), r(3, 6, 4), ENDS, r(9, 4))],
@@ -272,14 +209,14 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "addmv.default": [
         (r(3), r(3, 4), r(4)),
         (torch.tensor(float("nan")), r(3, 4), r(4), {"beta": 0, "alpha": 2}),
-        (_halves(3), _halves(3, 4), _halves(4), {"beta": 0.5, "alpha": 2}),
+        (halves(3), halves(3, 4), halves(4), {"beta": 0.5, "alpha": 2}),
     ],
     "addbmm.default": [
         (r(3, 5), r(2, 3, 4), r(2, 4, 5)),
         (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2}),
-        (_halves(3, 5), _halves(2, 3, 4), _halves(2, 4, 5), {"alpha": 0.5}),
+        (halves(3, 5), halves(2, 3, 4), halves(2, 4, 5), {"alpha": 0.5}),
     ],
-    "dot.default": [(r(4), r(4)), (_halves(9), _halves(9)), (_halves(8).half() * 300, torch.full((8,), 300.0).half())],
+    "dot.default": [(r(4), r(4)), (halves(9), halves(9)), (halves(8).half() * 300, torch.full((8,), 300.0).half())],
     "_scaled_dot_product_flash_attention_for_cpu.default": [
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8)),
         (r(2, 4, 5, 8), r(2, 4, 5, 8), r(2, 4, 5, 8), 0.0, True),
@@ -499,7 +436,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "cumsum.default": [(X, 1), (i(9, 4), 0), (r(1)[0], 0)],
     "cumprod.default": [(X, 1), (i(9, 4), 0), (X, -1, {"dtype": torch.float32})],
     "_logcumsumexp.default": [(X, 1)],
-    "logcumsumexp.default": [(X * 40, 1), (_EDGES, 0), (torch.full((4,), -float("inf")), 0)],
+    "logcumsumexp.default": [(X * 40, 1), (EDGES, 0), (torch.full((4,), -float("inf")), 0)],
     "topk.default": [(X, 2), (X, 2, 1, False)],
     "sort.default": [(X,), (X, 1, True), (r(1)[0],), (i(99, 20).unique(),), (b(1), 0), (b(1)[0],)],
     # On the CPU PyTorch has a loop for these: test_ocl_modules_own.py has them.
@@ -507,8 +444,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "cummin.default": [],
     # Here PyTorch would trace their steps: test_export.py has them.
     **{f"{cell}.input": [] for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
-    "pylayout.recurrent.default": [_level(*how) for how in _LEVELS],
-    "pylayout.recurrent_backward.default": [_level_backward(*how) for how in _LEVELS],
+    "pylayout.recurrent.default": [level(*how) for how in LEVELS],
+    "pylayout.recurrent_backward.default": [level_backward(*how) for how in LEVELS],
     "histc.default": [
         (i(7, 90).float(), 7, 0, 6),
         (r(3, 50), 9, -1.5, 0.7),
@@ -520,7 +457,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(5, 3, 4), r(5, 3, 4), r(5, 1, 1), p(5, 1, 1) * 3, 0),
         (r(5, 3), r(5, 3), r(1, 3), p(1, 3) * 3, 1),
     ],
-    "scatter.src": [(X, 1, _once(3, 2, 2, 4), r(2, 3, 4)), (i(9, 5), 0, torch.tensor([3, 0]), i(9, 2))],
+    "scatter.src": [(X, 1, once(3, 2, 2, 4), r(2, 3, 4)), (i(9, 5), 0, torch.tensor([3, 0]), i(9, 2))],
     "scatter.value": [(X, -1, i(4, 2, 3, 2), 2.5), (b(3, 4), 0, i(3, 1, 4), True)],
     "scatter.reduce": [
         (X, 1, i(3, 2, 5, 4), r(2, 5, 4), {"reduce": "add"}),
@@ -635,21 +572,21 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 8, 4, 3), IMAGE, [3, 3], [2, 2], [1, 1], False, False, 5),
     ],
     "avg_pool3d_backward.default": [(r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)],
-    "pylayout.dropout.default": [(r(3, 5), _SEED, 0.3), (_halves(300, 7), _SEED, 0.5)],
-    "pylayout.dropout_mask.default": [(_SEED, [3, 5], 0.3), (_SEED, [300, 7], 0.5)],
+    "pylayout.dropout.default": [(r(3, 5), SEED, 0.3), (halves(300, 7), SEED, 0.5)],
+    "pylayout.dropout_mask.default": [(SEED, [3, 5], 0.3), (SEED, [300, 7], 0.5)],
     "native_dropout_backward.default": [(r(3, 5), b(3, 5), 1.25)],
     "pylayout.attention.default": [
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, None, 0.0, True, None),
-        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, _SEED, 0.3, True, None),
-        (r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 6), r(1, 1, 5, 7), _SEED, 0.5, False, 0.3),
-        (r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), b(2, 1, 5, 5), _SEED, 0.3, False, None),
+        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, SEED, 0.3, True, None),
+        (r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 6), r(1, 1, 5, 7), SEED, 0.5, False, 0.3),
+        (r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), b(2, 1, 5, 5), SEED, 0.3, False, None),
     ],
     "pylayout.attention_backward.default": [
         (*(r(2, 3, 5, 4) for _ in range(4)), None, None, 0.0, True, None),
-        (*(r(2, 3, 5, 4) for _ in range(4)), None, _SEED, 0.3, True, None),
-        (r(2, 3, 5, 6), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 6), r(1, 1, 5, 7), _SEED, 0.5, False, 0.3),
+        (*(r(2, 3, 5, 4) for _ in range(4)), None, SEED, 0.3, True, None),
+        (r(2, 3, 5, 6), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 6), r(1, 1, 5, 7), SEED, 0.5, False, 0.3),
         (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), None, None, 0.0, True, None),
-        (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), b(2, 1, 5, 5), _SEED, 0.3, False, None),
+        (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), b(2, 1, 5, 5), SEED, 0.3, False, None),
     ],
     "pylayout.batch_norm_activation_backward.default": [
         (r(2, 8, 7, 6), IMAGE, r(8), r(8), r(8), p(8), 1e-5, "relu6", []),
@@ -712,8 +649,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "_to_copy.default": [
         (X, {"dtype": torch.bfloat16}),
         (i(9, 4), {"dtype": torch.float32}),
-        *((_WIDE, {"dtype": dtype}) for dtype in (torch.int64, torch.int32, torch.uint8, torch.int8)),
-        *((_WIDE.bfloat16(), {"dtype": dtype}) for dtype in (torch.int64, torch.int32, torch.uint8, torch.int8)),
+        *((WIDE, {"dtype": dtype}) for dtype in (torch.int64, torch.int32, torch.uint8, torch.int8)),
+        *((WIDE.bfloat16(), {"dtype": dtype}) for dtype in (torch.int64, torch.int32, torch.uint8, torch.int8)),
     ],
-    "prims.convert_element_type.default": [(i(9, 4), torch.float32), (_WIDE.half(), torch.int32)],
+    "prims.convert_element_type.default": [(i(9, 4), torch.float32), (WIDE.half(), torch.int32)],
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch_cases import IMAGE, X, b, i, r
+from torch_case_tensors import IMAGE, X, b, i, r
 
 # Ops that move memory and compute nothing: tested between two ops that do compute.
 MOVES: dict[str, list[tuple[Any, ...]]] = {
