@@ -138,7 +138,28 @@ class _Form:
 
     def run(self, value_of: Callable[[Any], Any]) -> Any:
         """What the op gives of other values in the place of its arguments."""
-        return self.op(*map(value_of, self.arguments), **{key: value_of(each) for key, each in self.keywords.items()})
+        described = _DESCRIPTIONS.get(self.op, self.op)
+        return described(*map(value_of, self.arguments), **{key: value_of(each) for key, each in self.keywords.items()})
+
+
+def _products_of_groups(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    if offs is None or bias is not None or out_dtype not in (None, a.dtype) or a.ndim != 2 or b.ndim not in (2, 3):
+        raise UnsupportedError("groups that are not of rows or of columns, a bias, or another dtype of the result")
+    if a.dtype != b.dtype or a.shape[1] != b.shape[-2] or offs.dtype != torch.int32 or offs.ndim != 1:
+        raise UnsupportedError("factors that do not match")  # said by PyTorch's kernel for the CPU
+    if b.ndim == 3 and len(b) != len(offs):
+        raise UnsupportedError("as many groups as matrices")
+    return a.new_empty([*([len(offs)] if b.ndim == 2 else []), a.shape[0], b.shape[-1]])
+
+
+# Ops whose description by PyTorch takes less than its kernels do: that of `_grouped_mm` takes bfloat16 alone.
+_DESCRIPTIONS = {torch.ops.aten._grouped_mm.default: _products_of_groups}
 
 
 def _form(name: str, given: _Given | _Described) -> _Form:

@@ -440,9 +440,10 @@ def test_out_of_memory_by_a_limit():
     assert torch.ones(4, device=OCL).sum().item() == 4
 
 
-def test_products_by_groups_run_on_the_device():
-    """In bfloat16, the dtype that PyTorch describes them in; whole numbers, of which sums are exact."""
-    x, weight = (torch.randint(-3, 4, shape).bfloat16() for shape in ((9, 16), (3, 8, 16)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_products_by_groups_run_on_the_device(dtype):
+    """Also in dtypes that PyTorch's description of the op refuses; whole numbers, of which sums are exact."""
+    x, weight = (torch.randint(-3, 4, shape).to(dtype) for shape in ((9, 16), (3, 8, 16)))
     ends = torch.tensor([4, 4, 9], dtype=torch.int32)
     found = []
     for device in ("cpu", OCL):
