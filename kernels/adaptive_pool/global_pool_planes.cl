@@ -6,6 +6,7 @@
 //
 // LANES work-items share a plane, every LANES-th piece each, and their results are joined in a fixed order; a
 // work-group takes PLANES planes.  Work-item ids: 0 lanes, 1 planes.
+#include "common/halving.clh"
 #include "common/pieces.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
@@ -45,14 +46,6 @@ void global_pool_planes(__global const STORAGE_T(SRC)* restrict src, __global ST
         }
     float value = sums[0];
     _Pragma("unroll") for (int k = 1; k < PIECE; ++k) value = JOIN(value, sums[k]);
-    joined[line][lane] = value;
-    for (int half_of = LANES / 2; half_of > 0; half_of /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_of) {
-            const float x = joined[line][lane + half_of];
-            value = JOIN(value, x);
-            joined[line][lane] = value;
-        }
-    }
+    JOIN_BY_HALVING(float, JOIN, LANES, lane, joined[line] + lane, 1, value)
     if (lane == 0 && plane < planes) STORE(DST, dst, plane, value * scale);
 }

@@ -7,6 +7,7 @@
 //
 // A work-group takes QUADS quads of channels and one part; LANES work-items share the positions of a quad, every
 // LANES-th each, and their results are joined in a fixed order.  Group ids: 0 channels, 1 parts, 2 n.
+#include "common/halving.clh"
 #include "common/tensor.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
@@ -44,15 +45,7 @@ void global_pool_quad(__global const STORAGE_T(SRC)* restrict src, __global STOR
             const float4 x = LOAD_QUAD(SRC, src, base + p * channels);
             value = JOIN(value, x);
         }
-    joined[lane][quad] = value;
-    for (int half_of = LANES / 2; half_of > 0; half_of /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_of) {
-            const float4 x = joined[lane + half_of][quad];
-            value = JOIN(value, x);
-            joined[lane][quad] = value;
-        }
-    }
+    JOIN_BY_HALVING(float4, JOIN, LANES, lane, joined[lane] + quad, QUADS, value)
     if (lane == 0 && c < channels)
         STORE_QUAD(DST, dst, (n * (idx_t)get_num_groups(1) + part) * channels + c, value * scale);
 }

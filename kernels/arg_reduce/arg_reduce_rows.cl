@@ -39,17 +39,13 @@ __kernel void arg_reduce_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const i
     __local idx_t places[GROUP];
     bests[first] = best;
     places[first] = place;
-    for (int half_ = GROUP / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (first < half_) {
+    HALVING(half_, GROUP, first,
             const COMPUTE_T(SRC) x = bests[first + half_];
             const idx_t e = places[first + half_];
             if (BEATS(x, best) || (!BEATS(best, x) && e < place)) {
                 bests[first] = best = x;
                 places[first] = place = e;
-            }
-        }
-    }
+            })
 #endif
     for (int k = 8 - ROW_DIMS; k < 8; ++k) i[k] = 0;
     if (first == 0) STORE(DST, dst, ROW_AT(DST, i), (long)place);

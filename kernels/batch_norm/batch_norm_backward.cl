@@ -125,16 +125,7 @@ void batch_norm_backward_join(__global const float* restrict stats, __global flo
     }
 #if JOIN_LANES > 1
     __local float sum_of[JOIN_LANES], product_of[JOIN_LANES];
-    for (int half_ = JOIN_LANES / 2; half_ > 0; half_ /= 2) {
-        sum_of[lane] = sum;
-        product_of[lane] = product;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_) {
-            sum += sum_of[lane + half_];
-            product += product_of[lane + half_];
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    SUMS_BY_HALVING(JOIN_LANES, lane, sum_of + lane, product_of + lane, 1, sum, product)
 #endif
     if (lane > 0) return;
     const bool inside = channel < walk.channels;

@@ -13,6 +13,7 @@
 // Tensors: SRC, DST and operands as DST (common/operands.clh), addressed by common/channel_parts.clh, which says what a
 // work-item takes; WEIGHT, BIAS, MEAN and VAR (c).
 #include "common/channel_parts.clh"
+#include "common/halving.clh"
 #include "common/operands.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
@@ -47,27 +48,24 @@
         count_a = all_;                                                                               \
     }
 
-// Joins what the LANES_Y work-items of each column know: count, mean, distance; column lx's is in mean_of[lx] and
-// distance_of[lx] then, and known where ly is 0.
+// Joins what `lanes` work-items of each of `columns` columns know: count, mean and distance, of type T; column x's is in
+// mean_of[x] and distance_of[x] then, and known where lane is 0.
+#define JOIN_MOMENTS_OF_LANES(T, lanes, lane, columns, column)                                    \
+    __local T mean_of[(lanes) * (columns)], distance_of[(lanes) * (columns)];                     \
+    __local float count_of[lanes];                                                                \
+    const int own_ = (lane) * (columns) + (column);                                               \
+    LEAVE_MOMENTS(lane, column)                                                                   \
+    HALVING(half_, lanes, lane,                                                                   \
+            const int other_ = own_ + half_ * (columns);                                          \
+            JOIN_MOMENTS(T, count, mean, distance, count_of[(lane) + half_], mean_of[other_],     \
+                         distance_of[other_])                                                     \
+            LEAVE_MOMENTS(lane, column))
+#define LEAVE_MOMENTS(lane, column)                                                               \
+    mean_of[own_] = mean;                                                                         \
+    distance_of[own_] = distance;                                                                 \
+    if ((column) == 0) count_of[lane] = count;
 #if LANES_Y > 1
-#define JOIN_LANES_Y                                                                                           \
-    __local stat mean_of[LANES_Y * LANES_X], distance_of[LANES_Y * LANES_X];                                   \
-    __local float count_of[LANES_Y];                                                                           \
-    const int own = ly * LANES_X + lx;                                                                         \
-    mean_of[own] = mean;                                                                                       \
-    distance_of[own] = distance;                                                                               \
-    if (lx == 0) count_of[ly] = count;                                                                         \
-    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {                                                     \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                          \
-        const int other = own + half_ * LANES_X;                                                               \
-        if (ly < half_) {                                                                                      \
-            JOIN_MOMENTS(stat, count, mean, distance, count_of[ly + half_], mean_of[other], distance_of[other]) \
-            mean_of[own] = mean;                                                                               \
-            distance_of[own] = distance;                                                                       \
-        }                                                                                                      \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                          \
-        if (ly < half_ && lx == 0) count_of[ly] = count;                                                       \
-    }
+#define JOIN_LANES_Y JOIN_MOMENTS_OF_LANES(stat, LANES_Y, ly, LANES_X, lx)
 #else
 #define JOIN_LANES_Y
 #endif
@@ -125,17 +123,7 @@ void batch_norm_training_join(__global const float* restrict stats, __global flo
                      stats[STATS_PLACE(part, 1)])
     }
 #if JOIN_LANES > 1
-    __local float count_of[JOIN_LANES], mean_of[JOIN_LANES], distance_of[JOIN_LANES];
-    for (int half_ = JOIN_LANES / 2; half_ > 0; half_ /= 2) {
-        count_of[lane] = count;
-        mean_of[lane] = mean;
-        distance_of[lane] = distance;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_)
-            JOIN_MOMENTS(float, count, mean, distance, count_of[lane + half_], mean_of[lane + half_],
-                         distance_of[lane + half_])
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    JOIN_MOMENTS_OF_LANES(float, JOIN_LANES, lane, 1, 0)
 #endif
     if (lane > 0) return;
     const bool inside = channel < walk.channels;

@@ -75,15 +75,9 @@ void cross_entropy(__global const float* restrict losses, __global STORAGE_T(DST
         ADD_EXACTLY(loss, loss_low, losses[row])
         ADD_EXACTLY(weighs, weighs_low, losses[rows + row])
     }
-    loss_of[lane] = SUM_WITH_LOW(loss, loss_low);
-    weight_of[lane] = SUM_WITH_LOW(weighs, weighs_low);
-    for (int half_ = TOTAL_LANES / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_) {
-            loss_of[lane] += loss_of[lane + half_];
-            weight_of[lane] += weight_of[lane + half_];
-        }
-    }
-    if (lane == 0) STORE(DST, dst, 0, MEAN ? loss_of[0] / weight_of[0] : loss_of[0]);
+    loss = SUM_WITH_LOW(loss, loss_low);
+    weighs = SUM_WITH_LOW(weighs, weighs_low);
+    SUMS_BY_HALVING(TOTAL_LANES, lane, loss_of + lane, weight_of + lane, 1, loss, weighs)
+    if (lane == 0) STORE(DST, dst, 0, MEAN ? loss / weighs : loss);
 }
 #endif

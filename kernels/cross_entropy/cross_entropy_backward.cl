@@ -37,12 +37,9 @@ void cross_entropy_divisor(__global const STORAGE_T(TARGET)* restrict target WEI
         const long wanted = LOAD(TARGET, target, row);
         if (wanted != ignore && IS_CLASS(wanted, classes)) ADD_EXACTLY(weighs, low, WEIGHT_OF(wanted))
     }
-    weight_of[lane] = SUM_WITH_LOW(weighs, low);
-    for (int half_ = TOTAL_LANES / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_) weight_of[lane] += weight_of[lane + half_];
-    }
-    if (lane == 0) divisor[0] = weight_of[0];
+    weighs = SUM_WITH_LOW(weighs, low);
+    SUM_BY_HALVING(TOTAL_LANES, lane, weight_of + lane, 1, weighs)
+    if (lane == 0) divisor[0] = weighs;
 }
 
 __kernel void cross_entropy_backward(TENSOR_IN(SRC, src), __global const STORAGE_T(TARGET)* restrict target,

@@ -40,11 +40,7 @@ static inline float sum_of(float4 v) { return (v.s0 + v.s2) + (v.s1 + v.s3); }
 // What the work-items of a row have together; `shared` has room for those of one row.
 static inline float4 row_sums(__local float4* shared, int lane, float4 value) {
 #if GROUP > 1
-    shared[lane] = value;
-    for (int half_ = GROUP / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_) shared[lane] = value = value + shared[lane + half_];
-    }
+    SUM_BY_HALVING(GROUP, lane, shared + lane, 1, value)
     barrier(CLK_LOCAL_MEM_FENCE);
     value = shared[0];
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -13,6 +13,7 @@
 // Tensors: SRC and GRAD (n, positions, c), dense, c a multiple of 4; WEI1, BIAS1, WEI2, BIAS2 as layers.clh has
 // them; DWEI1 (s, c) and DWEI2 (c, s), dense, DBIAS1 (s), DBIAS2 (c).  The workspace, f32: sums (n, parts, 2, c), and
 // from `at` on gates, by_mean, means, by_gate, (n, c) each, then hidden and by_hidden, (n, s).
+#include "common/halving.clh"
 #include "squeeze_excite/layers.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
@@ -73,15 +74,7 @@ void squeeze_excite_backward_sums(__global const STORAGE_T(SRC)* restrict src,
             sum += x;
             product = fma(x, LOAD_QUAD(GRAD, grad, base + p * CHANNELS), product);
         }
-    of_src[lane][quad] = sum;
-    of_product[lane][quad] = product;
-    for (int half_of = LANES_OF_QUAD / 2; half_of > 0; half_of /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_of) {
-            of_src[lane][quad] = sum = sum + of_src[lane + half_of][quad];
-            of_product[lane][quad] = product = product + of_product[lane + half_of][quad];
-        }
-    }
+    SUMS_BY_HALVING(LANES_OF_QUAD, lane, of_src[lane] + quad, of_product[lane] + quad, QUADS_OF_GROUP, sum, product)
     if (lane > 0 || c >= CHANNELS) return;
     const int to = (n * (int)get_num_groups(1) + part) * 2 * CHANNELS + c;
     STORE_QUAD(GATE_F32, sums, to, sum);

@@ -75,6 +75,7 @@ class Writer {
     std::string text =
         "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n#include \"common/special.clh\"\n";
     text += "#include \"common/arithmetic.clh\"\n";
+    if (program_.reduces() && stage_.lanes > 1) text += "#include \"common/halving.clh\"\n";
     // Compilers make vectors of neighbouring work-items where nothing is called for one number at a time.
     if (polynomials_) {
       text += "#include \"common/elementary.clh\"\n";
@@ -423,18 +424,15 @@ class Writer {
   }
 
   std::string fold_lanes() {
-    std::string out;
+    std::string out, step;
     for (size_t k = 0; k < outputs_; ++k) {
       out += concat("__local ", type(), " lanes", k, "[", stage_.lanes, "];\nlanes", k, "[lane] = acc", k, ";\n");
+      step += concat("acc", k, " = ",
+                     fold_text(program_.reductions[k], program_.arithmetic, concat("acc", k),
+                               concat("lanes", k, "[lane + half_of]")),
+                     ";\nlanes", k, "[lane] = acc", k, ";\n");
     }
-    out += "barrier(CLK_LOCAL_MEM_FENCE);\n";
-    out += concat("for (int half_of = ", stage_.lanes / 2, "; half_of > 0; half_of >>= 1) {\nif (lane < half_of) {\n");
-    for (size_t k = 0; k < outputs_; ++k)
-      out += concat("lanes", k, "[lane] = ",
-                    fold_text(program_.reductions[k], program_.arithmetic, concat("lanes", k, "[lane]"),
-                              concat("lanes", k, "[lane + half_of]")),
-                    ";\n");
-    out += "}\nbarrier(CLK_LOCAL_MEM_FENCE);\n}\n";
+    out += concat("HALVING(half_of, ", stage_.lanes, ", lane,\n", step, ")\nbarrier(CLK_LOCAL_MEM_FENCE);\n");
     for (size_t k = 0; k < outputs_; ++k) out += concat("acc", k, " = lanes", k, "[0];\n");
     return out;
   }
