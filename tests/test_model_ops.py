@@ -352,6 +352,16 @@ def test_attention_shows_nan(rng):
     assert np.isfinite(result[0]).all() and np.isnan(result[1]).all()
 
 
+@pytest.mark.parametrize("op", [ops.l2_normalize, ops.rms_norm])
+@pytest.mark.parametrize("shape", [(3, 64), (3, 7), (3, 9000)])
+def test_rows_by_their_length_show_what_is_no_number(op, shape, device, rng):
+    x = rng.standard_normal(shape).astype("f4")
+    x[1, 3], x[2, 5] = NAN, INFINITY
+    result = np.asarray(op(pl.asarray(x, device=device), shape[1]))
+    assert np.isfinite(result[0]).all() and np.isnan(result[1]).all()
+    assert np.isnan(result[2, 5]) and not np.delete(result[2], 5).any()  # an infinite length
+
+
 def test_attention_of_large_scores(rng):
     """The largest score grows from block to block: earlier blocks are scaled down, to nothing in the end."""
     q = np.full((1, 1, 4), 30, "f4")

@@ -66,7 +66,20 @@
     }
 
 // Declares x, mean and squares of the part.
-#if ALONE
+#define PL_SQUARE(k, held)                                                             \
+    if (GROUP_WITHIN(k)) {                                                             \
+        const vec d = HELD(held) - mean;                                               \
+        sums_ += d * d;                                                                \
+    }
+#if !CENTRED
+#define GROUP_MOMENTS                                                                  \
+    GROUP_HOLD_ALL(x)                                                                  \
+    const stat mean = (stat)(0.0f);                                                    \
+    vec sums_ = (vec)(0.0f);                                                           \
+    EACH_HELD(x, PL_SQUARE)                                                            \
+    stat squares = STAT_SUM(sums_);                                                    \
+    GROUP_SUM(1, squares)
+#elif ALONE
 // No other work-group computes while this one waits for memory, so each work-item takes sums and squares of differences
 // from the mean of its first vector as its vectors arrive; then all join what that gives for the mean, and the squares
 // from there.  Rounding weighs no more than KEPT * VECTOR of its steps even where that first vector is all that lies
@@ -106,11 +119,6 @@
     stat squares = STAT_SUM(sums_);                                                    \
     GROUP_SUM(1, squares)
 #define PL_SUM(k, held) sums_ += HELD(held);
-#define PL_SQUARE(k, held)                                                             \
-    if (GROUP_WITHIN(k)) {                                                             \
-        const vec d = HELD(held) - mean;                                               \
-        sums_ += d * d;                                                                \
-    }
 #endif
 
 GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst
@@ -121,8 +129,7 @@ GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, 
     GROUP_LOCAL
     GROUP_BEGIN((idx_t)get_group_id(0))
     GROUP_MOMENTS
-    const stat scale = SCALE_OF(squares, mean, TERMS_OF_PART(0));
-    mean = MEAN_OF(mean);
+    const stat scale = SCALE_OF(squares, TERMS_OF_PART(0));
     GROUP_AGAIN(x)
     WRITE(x)
 }
@@ -151,8 +158,8 @@ __kernel void normalise_join(__global float* restrict stats, const idx_t rows, c
     const float whole = (float)TERMS_OF_PART(0) * (PARTS - 1) + (float)TERMS_OF_PART(PARTS - 1);
     SUM_OF_PARTS(float, mean, PARTS, p, stats[STATS_AT(p, 0)] * ((float)TERMS_OF_PART(p) / whole))
     SUM_OF_PARTS(float, squares, PARTS, p, squares_from(stats[STATS_AT(p, 1)], stats[STATS_AT(p, 0)] - mean, TERMS_OF_PART(p)))
-    stats[STATS_AT(PARTS, 0)] = MEAN_OF(mean);
-    stats[STATS_AT(PARTS, 1)] = SCALE_OF(squares, mean, whole);
+    stats[STATS_AT(PARTS, 0)] = mean;
+    stats[STATS_AT(PARTS, 1)] = SCALE_OF(squares, whole);
 }
 
 #if LOCAL_KEPT == 0  // of rows in parts

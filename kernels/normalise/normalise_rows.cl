@@ -1,7 +1,8 @@
 // Layer and group normalisation, any layout.
 //
 //   dst = (src - mean) / sqrt(var + eps) * weight[p] + bias[p]
-// with mean and (biased) variance of the row, in two passes: the mean, then the mean of squared differences.
+// with mean and (biased) variance of the row, in two passes: the mean, then the mean of squared differences; of rows that
+// keep their mean (normalise/scale.clh) in one.
 // p is the element's place in the row (layer norm), or its channel (group norm, PER_CHANNEL).
 //
 // Tensors: SRC and DST as rows (common/rows.clh); WEIGHT and BIAS of one dimension, where the op has them.
@@ -70,8 +71,9 @@ __kernel void normalise_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst),
 #if GROUP > 1
     __local float scratch[GROUP];
 #endif
-    float sum = 0.0f, part = 0.0f;
+    float sum = 0.0f, part = 0.0f, mean = 0.0f;
     int terms = 0;
+#if CENTRED
     for (idx_t e = first; e < size; e += GROUP) {
         ELEMENT(e)
         (void)p;
@@ -79,9 +81,10 @@ __kernel void normalise_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst),
         MOVE_PART
     }
     sum += part;
-    float mean = ROW_SUM(scratch, sum) / size;
+    mean = ROW_SUM(scratch, sum) / size;
     sum = part = 0.0f;
     terms = 0;
+#endif
     for (idx_t e = first; e < size; e += GROUP) {
         ELEMENT(e)
         (void)p;
@@ -90,8 +93,8 @@ __kernel void normalise_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst),
         MOVE_PART
     }
     sum += part;
-    const float scale = SCALE_OF(ROW_SUM(scratch, sum), mean, size);
-    mean = MEAN_OF(mean);
+    sum = ROW_SUM(scratch, sum);
+    const float scale = SCALE_OF(sum, size);
     for (idx_t e = first; e < size; e += GROUP) {
         ELEMENT(e)
         (void)p;

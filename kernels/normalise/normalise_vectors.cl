@@ -1,7 +1,8 @@
 // Layer and group normalisation by vectors, for CPUs: of dense tensors without padding.
 //
 //   dst = (src - mean) / sqrt(var + eps) * weight[p] + bias[p]
-// with mean and (biased) variance of the row, in two passes: the mean, then the mean of squared differences.
+// with mean and (biased) variance of the row, in two passes: the mean, then the mean of squared differences; of rows that
+// keep their mean (normalise/scale.clh) in one.
 //
 // Tensors: SRC and DST, addressed alike by common/row_vectors.clh, which says what a work-item takes; WEIGHT and BIAS
 // of one dimension, where the op has them.  With q = row % groups * weights_of_row, row = o * inner + i, the place p is
@@ -60,20 +61,21 @@ ROW_KERNEL void normalise_vectors(__global const STORAGE_T(SRC)* restrict src, _
     const idx_t q = (o_ * walk.inner + i_) % groups * weights_of_row;
     const float terms_of_row = (float)(walk.blocks * walk.steps * walk.run);
     vec mean[ROW_TOTALS], scale[ROW_TOTALS];
+#if CENTRED
     {
         ROW_SUM_BEGIN
         ROW_WALK(walk, ADD)
         ROW_SUM_END(totals)
         for (int t = 0; t < ROW_TOTALS; ++t) mean[t] = totals[t] / terms_of_row;
     }
+#else
+    for (int t = 0; t < ROW_TOTALS; ++t) mean[t] = (vec)(0.0f);
+#endif
     {
         ROW_SUM_BEGIN
         ROW_WALK(walk, ADD_SQUARE)
         ROW_SUM_END(totals)
-        for (int t = 0; t < ROW_TOTALS; ++t) {
-            scale[t] = SCALE_OF(totals[t], mean[t], terms_of_row);
-            mean[t] = MEAN_OF(mean[t]);
-        }
+        for (int t = 0; t < ROW_TOTALS; ++t) scale[t] = SCALE_OF(totals[t], terms_of_row);
     }
     ROW_WALK(walk, RESULT)
 }
