@@ -362,6 +362,17 @@ def test_rows_by_their_length_show_what_is_no_number(op, shape, device, rng):
     assert np.isnan(result[2, 5]) and not np.delete(result[2], 5).any()  # an infinite length
 
 
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("units", [5, 96])
+def test_rnn_shows_nan(nonlinearity, units, device, rng):
+    x, w, r = (rng.standard_normal(shape).astype("f4") for shape in ((4, 2, 3), (1, units, 3), (1, units, units)))
+    x[1, 0, 1] = NAN
+    y, last = ops.rnn(*(pl.asarray(t, device=device) for t in (x, w, r)), nonlinearity=nonlinearity)
+    seen = np.isnan(np.asarray(y)).all(-1)[:, 0]
+    np.testing.assert_array_equal(seen, [[False, False], [True, False], [True, False], [True, False]])
+    np.testing.assert_array_equal(np.isnan(np.asarray(last)).all(-1), [[True, False]])
+
+
 def test_attention_of_large_scores(rng):
     """The largest score grows from block to block: earlier blocks are scaled down, to nothing in the end."""
     q = np.full((1, 1, 4), 30, "f4")

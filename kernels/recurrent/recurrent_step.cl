@@ -80,7 +80,7 @@ void recurrent_step(__global float* restrict space, X_IN(b), LENGTHS_IN(lengths)
     const float z = pl_sigmoid(of_x[0] + of_state[0]), r = pl_sigmoid(of_x[1] + of_state[1]);
     const float h = (1.0f - z) * tanh(of_x[2] + r * of_state[2]) + z * before[own];
 #else
-    const float a = of_x[0] + of_state[0], h = RELU ? fmax(a, 0.0f) : tanh(a);
+    const float h = pl_simple(of_x[0] + of_state[0]);
 #endif
     *after = h;
     STORE(X, y, RESULT_AT(d, n, t) + j, h);

@@ -66,8 +66,7 @@ __kernel void recurrent_gates(__global float* restrict space, X_IN(b), LENGTHS_I
         slot[2 * UNITS] = tanh(slot[2 * UNITS] + of_input[2] + r * a);
         slot[3 * UNITS] = a;
 #else
-        const float a = slot[0] + of_input[0] + of_state[0];
-        slot[0] = RELU ? fmax(a, 0.0f) : tanh(a);
+        slot[0] = pl_simple(slot[0] + of_input[0] + of_state[0]);
 #endif
     }
 }

@@ -131,7 +131,7 @@ __kernel void recurrent_steps(__global float* restrict space, X_IN(b), LENGTHS_I
                 cells[UNIT_AT(d, row) + j] = cell;
 #endif
 #else
-                c[q][j] = RELU ? fmax(a[0], 0.0f) : tanh(a[0]);
+                c[q][j] = pl_simple(a[0]);
 #if KEEP
                 slot[j] = c[q][j];
 #endif
