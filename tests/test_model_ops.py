@@ -373,6 +373,16 @@ def test_rnn_shows_nan(nonlinearity, units, device, rng):
     np.testing.assert_array_equal(np.isnan(np.asarray(last)).all(-1), [[True, False]])
 
 
+@pytest.mark.parametrize("mode", ["mean", "max"])
+def test_roi_align_takes_nothing_of_pixels_without_weight(mode, device):
+    """Samples more than a pixel outside are 0, whatever lies in the image's corner."""
+    x = np.ones((1, 1, 6, 6), "f4")
+    x[0, 0, 0, 0] = INFINITY
+    boxes, images = np.array([[-9, -9, -4, -4], [2, 2, 9, 9]], "f4"), np.zeros(2, "i8")
+    result = np.asarray(ops.roi_align(*(pl.asarray(t, device=device) for t in (x, boxes, images)), 1, mode=mode))
+    assert result[0].item() == 0 and 0 < result[1].item() <= 1
+
+
 def test_attention_of_large_scores(rng):
     """The largest score grows from block to block: earlier blocks are scaled down, to nothing in the end."""
     q = np.full((1, 1, 4), 30, "f4")

@@ -27,9 +27,12 @@
     const idx_t i##1 = i##_r1 % PLAIN_DIM(dst, 1), i##0 = i##_r1 / PLAIN_DIM(dst, 1);
 #endif
 
+// What has no weight is 0, also where the pixel is infinite: a sample outside of the image has places, but no pixels.
 #define TAKE(row, column, weight)                                                                  \
     {                                                                                              \
-        const float x_ = (weight) * LOAD(SRC, src, SRC_OFFSET(image, i1, row, column));            \
+        const float weight_ = weight;                                                              \
+        float x_ = 0.0f;                                                                           \
+        if (weight_ != 0.0f) x_ = weight_ * LOAD(SRC, src, SRC_OFFSET(image, i1, row, column));    \
         y = LARGEST ? (y > x_ ? y : x_) : y + x_;                                                  \
     }
 

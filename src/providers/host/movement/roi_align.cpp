@@ -9,7 +9,10 @@ namespace {
 
 PL_VECTORISED void keep_largest(const float* x, float weight, float* __restrict out, int64_t n) {
   PL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) out[i] = out[i] > weight * x[i] ? out[i] : weight * x[i];
+  for (int64_t i = 0; i < n; ++i) {
+    const float weighted = weight == 0 ? 0.0f : weight * x[i];  // infinity without weight, too
+    out[i] = out[i] > weighted ? out[i] : weighted;
+  }
 }
 
 struct RoiAlignBody {
