@@ -208,6 +208,46 @@ def test_rms_norm_of_other_shapes(rng: np.random.Generator) -> None:
     agrees(graph, rng)
 
 
+def spelled_norm(of: str, numbers: dict[str, np.ndarray]) -> pl.Graph:
+    """x over the root of its mean square, or over its length; or hardsigmoid or hardswish, of the numbers given."""
+    g = pl.Graph()
+    x = g.input("x", (LENGTH, WIDTH))
+    if of in ("hardsigmoid", "hardswish"):
+        y = g.div(g.relu6(g.add(x, numbers.get("three", number(3)))), number(6))
+        y = y if of == "hardsigmoid" else g.mul(x, y)
+    elif of == "l2_normalize":
+        y = g.div(x, g.maximum(g.reduce_l2(x, [1], True), numbers.get("eps", number(1e-6))))
+    else:
+        d = x if of == "rms_norm" else g.sub(x, g.mean(x, [1], True))
+        square = g.mean(g.pow(d, numbers.get("two", number(2))), [1 if "two" not in numbers else -1], True)
+        y = g.div(d, g.sqrt(g.add(square, numbers.get("eps", number(1e-6)))))
+    g.output(y, "y")
+    return g
+
+
+@pytest.mark.parametrize("of", ["rms_norm", "layer_norm", "l2_normalize", "hardsigmoid", "hardswish"])
+def test_other_numbers_in_spellings(of: str, rng: np.random.Generator) -> None:
+    """A number of a higher rank than x gives the result that rank, which the op has not; what is no eps stays."""
+    assert names(spelled_norm(of, {}).simplify())[of] == 1
+    activation = of.startswith("hard")
+    changes = (
+        {"three": np.full((1, 1, 1), 3, np.float32)} if activation else {"eps": np.full((1, 1, 1), 1e-6, np.float32)}
+    )
+    cases = [changes]
+    if not activation:
+        cases += [{"eps": number(value)} for value in (np.inf, np.nan)]
+    if of in ("rms_norm", "layer_norm"):
+        cases += [{"two": np.full((1, 1, 1), 2, np.float32)}, {"two": number(2.000001)}]
+    for numbers in cases:
+        graph = spelled_norm(of, numbers)
+        simple = graph.simplify()
+        assert names(simple)[of] == 0
+        x = rng.standard_normal((LENGTH, WIDTH)).astype(np.float32)
+        spelled = pl.compile(graph, device="cpu", tune="off", without=list(simple.rewrites)).run(x)[0]
+        found = pl.compile(graph, device="cpu", tune="off").run(x)[0]
+        np.testing.assert_allclose(np.asarray(found), np.asarray(spelled), rtol=1e-4, atol=2e-6)
+
+
 CHANNELS, STEPS, STATES = 6, 5, 4
 
 

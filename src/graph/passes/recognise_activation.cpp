@@ -57,13 +57,16 @@ class Matcher {
     return index < 0 ? kNoValue : rewriter_.input(rewriter_.node(size_t(index)), 0);
   }
 
-  // The other operand if the value is `number` + other, used only here.
+  // The other operand if the value is `number` + other, of the same shape, used only here.
   ValueId sum_with(ValueId id, double number) {
     const int index = sole_maker(rewriter_, id, Operation::sum);
     if (index < 0) return kNoValue;
     const Node& node = rewriter_.node(size_t(index));
-    for (size_t k = 0; k < 2; ++k)
-      if (rewriter_.is_number(rewriter_.input(node, k), number)) return rewriter_.input(node, 1 - k);
+    for (size_t k = 0; k < 2; ++k) {
+      const ValueId other = rewriter_.input(node, 1 - k);
+      if (rewriter_.is_number(rewriter_.input(node, k), number) && rewriter_.shape(other) == rewriter_.shape(id))
+        return other;
+    }
     return kNoValue;
   }
 

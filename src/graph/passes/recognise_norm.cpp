@@ -53,6 +53,12 @@ ValueId under_root(Rewriter& rewriter, ValueId id, bool inverse) {
   return sqrt ? rewriter.input(*sqrt, 0) : kNoValue;
 }
 
+// The number that a value is, if a norm can have it as eps.
+std::optional<double> eps_of(const Rewriter& rewriter, ValueId id) {
+  const auto number = rewriter.number(id);
+  return number && std::isfinite(*number) && *number >= 0 ? number : std::nullopt;
+}
+
 struct Normalised {
   ValueId x = kNoValue;
   int dims = 0;
@@ -70,9 +76,9 @@ std::optional<Normalised> normalised(Rewriter& rewriter, ValueId d, ValueId root
   found.dims = mean_over_last(rewriter, rewriter.input(*difference, 1), found.x);
   if (found.dims == 0) return std::nullopt;
   for (size_t k = 0; k < 2; ++k) {
-    const auto eps = rewriter.number(rewriter.input(*sum, 1 - k));
+    const auto eps = eps_of(rewriter, rewriter.input(*sum, 1 - k));
     const int index = rewriter.maker(rewriter.input(*sum, k));
-    if (!eps || *eps < 0 || index < 0) continue;
+    if (!eps || index < 0) continue;
     const ValueId square = rewriter.input(rewriter.node(size_t(index)), 0);
     const ValueId base = square == kNoValue ? kNoValue : base_of_square(rewriter, square);
     // The difference may have been computed twice.
@@ -92,8 +98,8 @@ std::optional<Normalised> normalised_by_root_mean_square(Rewriter& rewriter, Val
   const Node* sum = under == kNoValue ? nullptr : made_by(rewriter, under, Operation::sum);
   if (!sum) return std::nullopt;
   for (size_t k = 0; k < 2; ++k) {
-    const auto eps = rewriter.number(rewriter.input(*sum, 1 - k));
-    const Node* mean = eps && *eps >= 0 ? made_by(rewriter, rewriter.input(*sum, k), is_mean) : nullptr;
+    const auto eps = eps_of(rewriter, rewriter.input(*sum, 1 - k));
+    const Node* mean = eps ? made_by(rewriter, rewriter.input(*sum, k), is_mean) : nullptr;
     if (!mean) continue;
     const ValueId square = rewriter.input(*mean, 0);
     if (base_of_square(rewriter, square) != x) continue;
@@ -110,13 +116,13 @@ std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, Va
   ValueId length = kNoValue;
   if (const Node* clip = made_by(rewriter, divisor, "clip")) {
     const PostOp limits = function_of(rewriter.op(size_t(rewriter.maker(divisor))));
-    if (!(limits.alpha() >= 0) || !std::isinf(limits.beta())) return std::nullopt;
+    if (!(limits.alpha() >= 0) || std::isinf(limits.alpha()) || limits.beta() != kInfinity) return std::nullopt;
     length = rewriter.input(*clip, 0);
     found.eps = limits.alpha();
   } else if (const Node* most = made_by(rewriter, divisor, Operation::larger)) {
     for (size_t k = 0; k < 2; ++k) {
-      const auto eps = rewriter.number(rewriter.input(*most, k));
-      if (!eps || !(*eps >= 0)) continue;
+      const auto eps = eps_of(rewriter, rewriter.input(*most, k));
+      if (!eps) continue;
       length = rewriter.input(*most, 1 - k);
       found.eps = *eps;
     }
@@ -145,6 +151,7 @@ void recognise_norm_at(Rewriter& rewriter, size_t index) {
     }
     if (!found) continue;
     const Dims& shape = rewriter.shape(found->x);
+    if (shape != rewriter.shape(node.outputs[0])) continue;  // a number on the way has a higher rank
     std::vector<int64_t> last(shape.end() - found->dims, shape.end());
     Attributes attributes;
     attributes.set(attr::normalized_shape, last);

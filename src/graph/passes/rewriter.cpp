@@ -1,7 +1,6 @@
 #include "graph/passes/rewriter.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "graph/passes/constants.h"
 
@@ -28,14 +27,6 @@ std::vector<TensorDesc> Rewriter::plain_descs(const std::vector<ValueId>& ids) c
 std::optional<double> Rewriter::number(ValueId id) const {
   if (!is_constant(id) || constant(id).desc().elements() != 1) return std::nullopt;
   return numbers_of(constant(id))[0];
-}
-
-bool Rewriter::is_number(ValueId id, double expected) const {
-  const auto found = number(id);
-  if (!found) return false;
-  // Exporters write constants in f32, or round them to the graph's narrower dtype.
-  const double tolerance = desc(id).dtype == DType::f16 ? 1e-3 : desc(id).dtype == DType::bf16 ? 8e-3 : 1e-6;
-  return std::fabs(*found - expected) <= tolerance * std::fabs(expected);
 }
 
 int Rewriter::maker(ValueId id) const {

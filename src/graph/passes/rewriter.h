@@ -38,9 +38,11 @@ class Rewriter {
   bool is_given(ValueId id) const;  // a constant, or an input of the graph, as parameters are
   bool is_parameter(ValueId id) const;
   const Tensor& constant(ValueId id) const { return *graph_.value(id).constant; }
-  // The number that a constant of one element holds.
+  // The number that a constant of one element holds.  Its rank may be more than that of what it is combined with, which
+  // gives the result this rank, too.
   std::optional<double> number(ValueId id) const;
-  bool is_number(ValueId id, double expected) const;  // a constant of one element, equal to rounding in its dtype
+  // Whether it is this number, one that every dtype holds: a power of 2.000001 has no value where a square has one.
+  bool is_number(ValueId id, double expected) const { return number(id) == expected; }
   int32_t uses(ValueId id) const { return uses_[size_t(id)]; }
   // The node that makes a value: its index, or -1 for inputs, constants, absent values and what was inserted in this
   // pass.
