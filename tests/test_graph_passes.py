@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,3 +56,34 @@ def test_every_pass_is_documented_in_order() -> None:
     if not page.exists():
         pytest.skip("only the package is here, not its documentation")
     assert re.findall(r"^\| `(\w+)` \|", page.read_text(), re.M) == list(unit().simplify().rewrites)
+
+
+FOLDED: dict[str, tuple[str, float, Callable[[pl.Graph, Any, np.ndarray], Any]]] = {
+    "batch norm": ("f16", 1e-4, lambda g, x, w: g.batch_norm(g.conv2d(x, w), *statistics(1e-6), eps=0.0)),
+    "mean of batch norm": ("f16", 1e-2, lambda g, x, w: g.batch_norm(g.conv2d(x, w), *statistics(1e-6, 66), eps=0.0)),
+    "large factor": ("f16", 1e-4, lambda g, x, w: g.mul(g.conv2d(x, w), np.array(1000, np.float16))),
+    "small factor": ("f16", 1e4, lambda g, x, w: g.conv2d(g.mul(x, np.array(2**-23, np.float16)), w)),
+    "quotient by 0": ("f32", 1, lambda g, x, w: g.div(g.conv2d(x, w), np.array(0, np.float32))),
+    "factor of infinity": ("f32", 1, lambda g, x, w: g.mul(g.conv2d(x, w), np.array(np.inf, np.float32))),
+}
+
+
+def statistics(variance: float, mean: float = 0) -> tuple[np.ndarray, np.ndarray]:
+    return np.full(4, mean, np.float16), np.full(4, variance, np.float16)
+
+
+@pytest.mark.parametrize("case", FOLDED)
+def test_weights_that_the_dtype_does_not_hold_stay_apart(
+    case: str, device: str, rng: np.random.Generator, unoptimised: None
+) -> None:
+    dtype, magnitude, build = FOLDED[case]
+    kind = np.float16 if dtype == "f16" else np.float32
+    g = pl.Graph()
+    x = g.input("x", (2, 4, 3, 3), dtype=dtype)
+    g.output(build(g, x, (rng.standard_normal((4, 4, 1, 1)) * 100).astype(kind)), "y")
+    simple = g.simplify()
+    assert len(names(simple)) == 2
+    given = (rng.standard_normal((2, 4, 3, 3)) * magnitude).astype(kind)
+    found = pl.compile(g, device=device, tune="off").run(given)[0]
+    apart = pl.compile(g, device=device, tune="off", without=list(simple.rewrites)).run(given)[0]
+    np.testing.assert_allclose(np.asarray(found), np.asarray(apart), rtol=2e-3)

@@ -1,6 +1,7 @@
 #include "graph/passes/constants.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -47,6 +48,12 @@ void walk(const TensorDesc& desc, Visit&& visit) {
   }
 }
 
+// The least number that has all digits of its dtype.
+double least_normal(DType dtype) {
+  if (dtype == DType::f16) return 0x1p-14;
+  return double(std::numeric_limits<float>::min());  // of bf16, too
+}
+
 }  // namespace
 
 std::vector<double> numbers_of(const Tensor& tensor) {
@@ -83,6 +90,12 @@ TensorRef plain_on_cpu(Context& context, const TensorRef& tensor) {
   return result;
 }
 
+bool holds(DType dtype, double value) {
+  char rounded[8];
+  store(dtype, rounded, value);
+  return !std::isfinite(value) || std::isfinite(load(dtype, rounded));
+}
+
 TensorRef scaled(Context& context, const Tensor& tensor, const std::function<double(int64_t, int64_t)>& factor) {
   const TensorDesc& desc = tensor.desc();
   const HostBytes bytes(tensor);
@@ -100,11 +113,20 @@ TensorRef scaled(Context& context, const Tensor& tensor, const std::function<dou
     if (++column == columns) column = 0, ++row;
     current = factor(row, column);
   };
+  double largest_before = 0, largest = 0;
+  bool finite = true;
   walk(desc, [&](int64_t i, int64_t offset) {
     advance();
-    store(desc.dtype, out + size_t(i) * size, load(desc.dtype, bytes.data() + size_t(offset) * size) * current);
+    const double before = load(desc.dtype, bytes.data() + size_t(offset) * size), after = before * current;
+    char* const to = out + size_t(i) * size;
+    store(desc.dtype, to, after);
+    finite = finite && std::isfinite(load(desc.dtype, to));
+    largest_before = std::max(largest_before, std::fabs(before));
+    largest = std::max(largest, std::fabs(after));
   });
-  return result;
+  const double least = least_normal(desc.dtype);
+  const bool lost = largest > 0 && largest < least && largest_before >= least;
+  return finite && !lost ? result : nullptr;
 }
 
 std::optional<std::vector<double>> along_axis(const Rewriter& rewriter, ValueId id, const Dims& shape, int axis) {

@@ -23,7 +23,12 @@ TensorRef tensor_of(Context& context, DType dtype, const Dims& shape, const std:
 // The tensor itself if it is dense, plain and on the cpu; else a copy that is.
 TensorRef plain_on_cpu(Context& context, const TensorRef& tensor);
 
-// A copy on the cpu, each element multiplied by factor(i, j) of its first two indices (0 where the rank is lower).
+// Whether a number that is finite stays so when it is rounded to the dtype.
+bool holds(DType dtype, double value);
+
+// A copy on the cpu, each element multiplied by factor(i, j) of its first two indices (0 where the rank is lower).  Null
+// where the dtype does not hold it: an element is beyond its range, or all of them, though some were not, are below its
+// normal numbers, which have fewer digits.
 TensorRef scaled(Context& context, const Tensor& tensor, const std::function<double(int64_t, int64_t)>& factor);
 
 // A constant that, broadcast against a tensor of `shape`, depends on nothing but the index along `axis` and does not

@@ -55,8 +55,7 @@ bool fold_norm_into_product_before(Rewriter& rewriter, Context& context, size_t 
   if (!takes_operands_of(rewriter, *product, index)) return false;
   const auto affine = affine_of_norm(rewriter, index);
   if (!affine) return false;
-  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift, view);
-  return true;
+  return fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift, view);
 }
 
 // Into the op after: `index` is that op.

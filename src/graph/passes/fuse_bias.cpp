@@ -45,7 +45,7 @@ void add_bias(Rewriter& rewriter, Context& context, size_t index) {
     if (!shift) continue;
     if (!adds)
       for (double& value : *shift) value = -value;
-    return fold_output_affine(rewriter, context, *product, index, {}, *shift);
+    if (fold_output_affine(rewriter, context, *product, index, {}, *shift)) return;
   }
 }
 

@@ -21,6 +21,12 @@ std::vector<double> bias_of(Rewriter& rewriter, const Product& product) {
 
 bool is_absent_or_constant(Rewriter& rewriter, ValueId id) { return id == kNoValue || rewriter.is_constant(id); }
 
+// Whether the product's dtype holds a bias.
+bool holds_bias(Rewriter& rewriter, const Product& product, const std::vector<double>& bias) {
+  const DType dtype = rewriter.desc(rewriter.node(product.index).outputs[0]).dtype;
+  return std::all_of(bias.begin(), bias.end(), [&](double value) { return holds(dtype, value); });
+}
+
 // The inputs of the product with another weight and bias.
 std::vector<ValueId> with_constants(Rewriter& rewriter, Context& context, const Product& product, TensorRef weight,
                                     const std::vector<double>& bias) {
@@ -94,11 +100,12 @@ bool takes_operands_of(const Rewriter& rewriter, const Product& product, size_t 
   });
 }
 
-void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
+bool fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
                         const std::vector<double>& scale, const std::vector<double>& shift, int view) {
   const Node& node = rewriter.node(product.index);
   std::vector<double> bias = bias_of(rewriter, product);
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * (scale.empty() ? 1 : scale[i]) + shift[i];
+  if (!holds_bias(rewriter, product, bias)) return false;
   TensorRef weight;
   if (!scale.empty() && !is_all(scale, 1)) {
     const Tensor& old = rewriter.constant(rewriter.input(node, kWeight));
@@ -108,6 +115,7 @@ void fold_output_affine(Rewriter& rewriter, Context& context, const Product& pro
     } else {
       weight = scaled(context, old, [&](int64_t o, int64_t) { return scale[size_t(o)]; });
     }
+    if (!weight) return false;
   }
   Attributes attributes = node.attributes;
   append_post_ops(attributes, rewriter.post_ops(root));
@@ -119,13 +127,17 @@ void fold_output_affine(Rewriter& rewriter, Context& context, const Product& pro
     inputs[place] = rewriter.input(rewriter.node(root), size_t(operand_of(*rewriter.node(root).schema, step)));
   }
   const std::string schema = node.schema->name, name = node.name;
-  if (view < 0) return rewriter.rewrite(root, schema, attributes, inputs, name);
+  if (view < 0) {
+    rewriter.rewrite(root, schema, attributes, inputs, name);
+    return true;
+  }
   const Node& between = rewriter.node(size_t(view));
   const std::string renaming = between.schema->name, name_of_view = between.name;
   const Attributes attributes_of_view = between.attributes;
   std::vector<ValueId> inputs_of_view = rewriter.inputs(between);
   inputs_of_view[0] = rewriter.insert(root, schema, attributes, inputs, name);
   rewriter.rewrite(root, renaming, attributes_of_view, inputs_of_view, name_of_view);
+  return true;
 }
 
 bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& product, ValueId x,
@@ -153,8 +165,11 @@ bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& prod
         bias[size_t(o)] += sum * shift[input_of(o, i)];
       }
   }
-  const TensorRef weight =
-      is_all(scale, 1) ? nullptr : scaled(context, old, [&](int64_t i, int64_t j) { return scale[input_of(i, j)]; });
+  if (!holds_bias(rewriter, product, bias)) return false;
+  const bool scales = !is_all(scale, 1);
+  const auto factor = [&](int64_t i, int64_t j) { return scale[input_of(i, j)]; };
+  const TensorRef weight = scales ? scaled(context, old, factor) : nullptr;
+  if (scales && !weight) return false;
   const Attributes attributes = node.attributes;
   const std::string schema = node.schema->name;
   std::vector<ValueId> changed;

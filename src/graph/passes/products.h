@@ -42,11 +42,12 @@ bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales
 bool takes_operands_of(const Rewriter& rewriter, const Product& product, size_t root);
 // Rewrites node `root` into the product followed by y -> scale * y + shift and by the post-ops of `root`, whose operands
 // it takes.  `scale` may be empty: ones.  `view`: a node between, of which `root` becomes one of that; -1: there is none.
-void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
+// False where the dtype does not hold the new weight or bias, as halves those of a batch norm with a small variance.
+bool fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
                         const std::vector<double>& scale, const std::vector<double>& shift, int view = -1);
 
 // Rewrites the product itself to read x where it read scale * x + shift, by input channel.  False where padding would
-// have to be something else than zero, or weights are not constant.
+// have to be something else than zero, weights are not constant, or the dtype does not hold the new ones or the bias.
 bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& product, ValueId x,
                        const std::vector<double>& scale, const std::vector<double>& shift);
 

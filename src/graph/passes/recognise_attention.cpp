@@ -403,7 +403,7 @@ void recognise_attention_at(Rewriter& rewriter, Context& context, size_t index) 
   std::vector<MaskTerm> found;
   std::vector<Dims> views;
   const auto scores = find_scores(rewriter, given_scores, found, views);
-  if (!scores) return;
+  if (!scores || !std::isfinite(scores->scale) || !std::isfinite(scores->softcap.value_or(1))) return;
   const auto seen = seen_together(rewriter, *scores, product->weights, product->v, views.back());
   if (!seen) return;
   apply_to_masks(rewriter, context, index, found);
