@@ -597,25 +597,25 @@ TEST("fuse_squeeze_excite") {
   const Pass pass = passes::fuse_squeeze_excite(false);
   struct Block {
     Dims shape{2, 8, 3, 5};
-    int64_t squeezed = 3;
+    int64_t squeezed = 3, gates = 0;  // of channels; 0: of all
     const char* pool = "global_avg_pool";
     std::string pooling, first = "activation=silu", second = "activation=sigmoid", product;
     bool bias = true, gate_first = true, other = false;
   };
   const auto check = [&](const Block& block, const std::string& ops) {
-    expect_pass(
-        pass, graph_of([&](GraphMaker& b) {
-          const ValueId x = b.add("relu", {b.input(block.shape)});
-          const int64_t c = block.shape[1], s = block.squeezed;
-          const ValueId mean = b.add(block.pool, {block.other ? b.input(block.shape) : x}, block.pooling);
-          std::vector<ValueId> one{mean, b.constant({s, c, 1, 1})};
-          if (block.bias) one.push_back(b.constant({s}));
-          const ValueId hidden = b.add("conv2d", one, block.first);
-          const ValueId gate = b.add("conv2d", {hidden, b.constant({c, s, 1, 1}), b.constant({c})}, block.second);
-          return b.add("mul", block.gate_first ? std::vector<ValueId>{gate, x} : std::vector<ValueId>{x, gate},
-                       block.product);
-        }),
-        ops);
+    expect_pass(pass, graph_of([&](GraphMaker& b) {
+                  const ValueId x = b.add("relu", {b.input(block.shape)});
+                  const int64_t c = block.shape[1], s = block.squeezed, gates = block.gates ? block.gates : c;
+                  const ValueId mean = b.add(block.pool, {block.other ? b.input(block.shape) : x}, block.pooling);
+                  std::vector<ValueId> one{mean, b.constant({s, c, 1, 1})};
+                  if (block.bias) one.push_back(b.constant({s}));
+                  const ValueId hidden = b.add("conv2d", one, block.first);
+                  const ValueId gate =
+                      b.add("conv2d", {hidden, b.constant({gates, s, 1, 1}), b.constant({gates})}, block.second);
+                  return b.add("mul", block.gate_first ? std::vector<ValueId>{gate, x} : std::vector<ValueId>{x, gate},
+                               block.product);
+                }),
+                ops);
   };
   const std::string fused = "relu squeeze_excite";
   check({}, fused);
@@ -633,6 +633,7 @@ TEST("fuse_squeeze_excite") {
   };
   const std::string rest = " conv2d+bias+silu conv2d+bias+sigmoid mul";
   left([](Block& b) { b.shape = {2, 6, 3, 5}; }, "relu global_avg_pool" + rest);
+  left([](Block& b) { b.gates = 1; }, "relu global_avg_pool" + rest);  // one for all channels
   left([](Block& b) { b.other = true; }, "relu global_avg_pool" + rest);
   left([](Block& b) { b.bias = false; }, "relu global_avg_pool conv2d+silu conv2d+bias+sigmoid mul");
   left([](Block& b) { b.second = "activation=tanh"; }, "relu global_avg_pool conv2d+bias+silu conv2d+bias+tanh mul");

@@ -55,7 +55,7 @@ bool fuse_squeeze_excite_at(Rewriter& rewriter, size_t index, size_t k, bool tra
   const Dims& shape = rewriter.shape(x);
   if (shape.size() < 3 || shape[1] % 4 || rewriter.shape(node.outputs[0]) != shape) return false;
   const auto second = layer(rewriter, gates, {"sigmoid", "hardsigmoid"}, trained);
-  if (!second || rewriter.shape(gates).size() != shape.size()) return false;
+  if (!second || rewriter.shape(gates).size() != shape.size() || rewriter.shape(gates)[1] != shape[1]) return false;
   const auto first =
       layer(rewriter, rewriter.input(rewriter.node(second->index), 0), {"relu", "silu", "hardswish"}, trained);
   if (!first) return false;
