@@ -245,13 +245,17 @@ class Batcher:
 
 def batched(
     plan: Runnable,
+    any_rows: bool,
     any_shape: bool,
     max_batch: int | None,
     max_wait_ms: float,
     max_queue: int | None,
     sizes: Sequence[int] | None,
 ) -> Batcher:
-    """Checks the arguments of `Plan.batched`. `any_shape`: the plan runs other sizes than its own."""
+    """Checks the arguments of `Plan.batched`.
+
+    `any_rows`: the plan runs other numbers of rows than its own. `any_shape`: other sizes along any axes.
+    """
     if not plan.inputs or not plan.outputs:
         raise InvalidArgumentError("batched: the plan has no inputs or no outputs, expected at least one of each")
     first = plan.inputs[0]["shape"] or [0]
@@ -263,14 +267,14 @@ def batched(
                     f"{first[0] or 'rows'}, as the first input's: rows cannot be told apart"
                 )
     if max_batch is None:
-        max_batch = 16 if any_shape else first[0]
+        max_batch = 16 if any_rows else first[0]
     if isinstance(max_batch, bool) or not isinstance(max_batch, int) or max_batch < 1:
         raise InvalidArgumentError(f"batched: max_batch is {max_batch!r}, expected an integer of at least 1")
     if sizes is not None:
         given, sizes = sizes, list(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, (str, bytes)) else []
         if not sizes or not all(hasattr(size, "__index__") and not isinstance(size, bool) for size in sizes):
             raise ArgumentTypeError(f"batched: sizes is {given!r}, expected a list of integers")
-    if not any_shape:
+    if not any_rows:
         if max_batch > first[0]:
             raise InvalidArgumentError(
                 f"batched: max_batch is {max_batch}, expected at most {first[0]}, for which the plan was compiled "

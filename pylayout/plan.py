@@ -171,8 +171,9 @@ class Plan:
         ...     batcher.run(-numpy.ones((1, 8), "float32"))[0].shape
         (1, 8)
         """
-        named = any(any(item["axes"]) for item in self.inputs)
-        return batched(self, named, max_batch, max_wait_ms, max_queue, sizes)
+        any_rows = all(item["axes"] and item["axes"][0] for item in self.inputs)
+        any_shape = any(any(item["axes"]) for item in self.inputs)
+        return batched(self, any_rows, any_shape, max_batch, max_wait_ms, max_queue, sizes)
 
     def _as_tensor(self, value: Any, place: int) -> Tensor:
         name = self.inputs[place]["name"] if place < len(self.inputs) else str(place)

@@ -39,7 +39,9 @@ def batcher_of(plan: Any, any_shape: bool = False, **options: Any) -> pl.Batcher
     from pylayout.batcher import batched
 
     options = {"max_batch": None, "max_wait_ms": 1.0, "max_queue": None, "sizes": None} | options
-    return batched(plan, any_shape, *(options[name] for name in ("max_batch", "max_wait_ms", "max_queue", "sizes")))
+    return batched(
+        plan, any_shape, any_shape, *(options[name] for name in ("max_batch", "max_wait_ms", "max_queue", "sizes"))
+    )
 
 
 def rows(*values: float) -> Any:
@@ -240,6 +242,21 @@ def test_many_threads_and_a_plan(n: int | str, untuned: None) -> None:
         counts = batcher.statistics()
     assert not problems
     assert counts["rows"] >= 120 and counts["batches"] < 120
+
+
+@pytest.mark.parametrize("second", ["n", 4])
+def test_rows_of_a_plan_with_other_named_axes(second: str | int, untuned: None) -> None:
+    """Where the first axis of an input has no name, the plan runs its own number of rows, of any length."""
+    g = pl.Graph(sizes={"n": 4, "t": 8})
+    x, y = g.input("x", (4, "t")), g.input("y", (second, "t"))
+    g.output(g.add(x, y), "z")
+    plan = pl.compile(g, device="cpu")
+    with plan.batched(max_wait_ms=0) as batcher:
+        assert batcher.max_batch == 4
+        for length in (8, 5):
+            ones = np.ones((3, length), np.float32)
+            assert np.array_equal(batcher.run(ones, ones)[0], 2 * ones)
+        assert batcher.statistics()["filled"] == 2
 
 
 def test_a_process_that_ends_does_not_wait_for_ever() -> None:
