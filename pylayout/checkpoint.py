@@ -122,7 +122,8 @@ def read(path: str | os.PathLike[str]) -> Saved:
                     f"checkpoint: {path} has format {header['format']}, expected {_FORMAT}: another version wrote it"
                 )
             found = {state["name"]: (state["dtype"], tuple(state["shape"])) for state in header["states"]}
-            values = {name: arrays[_STATE + name] for name in found}
+            # By the names of files in the archive: of "a" and "a.npy" else the first is found for both.
+            values = {name: arrays[f"{_STATE}{name}.npy"] for name in found}
     except OSError as error:
         raise FileError(f"checkpoint: {path} cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile) as error:

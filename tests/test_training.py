@@ -164,6 +164,18 @@ def test_notes_that_json_does_not_hold(tmp_path: Path) -> None:
         pl.training.save(tmp_path / "a", 3)  # type: ignore[arg-type]
 
 
+def test_states_whose_names_are_those_of_files(tmp_path: Path) -> None:
+    def plan_of(first: float, second: float) -> pl.Plan:
+        graph = pl.Graph()
+        graph.output(graph.state("a", np.full(2, first, "f4")) + graph.state("a.npy", np.full(2, second, "f4")))
+        return pl.compile(graph, tune="off")
+
+    pl.training.save(tmp_path / "checkpoint", plan_of(1, 2))
+    plan = plan_of(0, 0)
+    pl.training.restore(tmp_path / "checkpoint", plan)
+    assert [float(plan.state(name)[0]) for name in ("a", "a.npy")] == [1, 2]
+
+
 def test_errors_of_states() -> None:
     graph = counting()
     plan = pl.compile(graph, tune="off")
