@@ -240,6 +240,16 @@ def test_dynamic_products_are_one_op(kind: str, zero: str, dtype: str) -> None:
         assert ("pointwise" not in found and "sub" not in found) == one or not one, found
 
 
+@pytest.mark.parametrize(("columns", "shape"), [(1, (9,)), (9, (1, 1, 9)), (1, (1, 1, 1))])
+def test_what_makes_a_product_larger_is_no_bias(columns: int, shape: tuple[int, ...]) -> None:
+    q, w, bias = draw(3, 40), weights(40, columns), np.linspace(-1, 1, int(np.prod(shape)), dtype="f4").reshape(shape)
+    b = Builder()
+    sums = b.g.matmul_integer(b.g.input("x", q.shape, "u8"), b.constant(w), b.constant(X[1]))
+    y = b.g.add(b.g.mul(b.g.cast(sums, "f32"), b.constant(X[0])), b.constant(bias))
+    expected = real(q, *X) @ w.astype("f8") + bias
+    np.testing.assert_allclose(np.asarray(b.plan(y).run(q)[0]), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_sums_with_zero_points_stay_integers() -> None:
     q, w, zeros = draw(3, 40), draw(40, 9), np.arange(100, 109).astype(np.uint8)
     b = Builder()

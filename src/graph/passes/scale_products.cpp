@@ -54,7 +54,7 @@ void scale_at(Rewriter& rewriter, size_t index, Context& context, Device& device
   }
 }
 
-// A real product + constant.
+// A real product + constant, which gives the result no more elements or dimensions.
 void add_bias_at(Rewriter& rewriter, size_t index, Context& context) {
   if (!is_bare(rewriter, index, Operation::sum)) return;
   const Node& root = rewriter.node(index);
@@ -63,7 +63,9 @@ void add_bias_at(Rewriter& rewriter, size_t index, Context& context) {
     if (made < 0) continue;
     IntegerProduct product = integer_product(rewriter, size_t(made));
     const Dims& shape = rewriter.shape(root.outputs[0]);
-    if (product.dtype != DType::f32 || product.bias != kNoValue || rewriter.has_post_ops(size_t(made))) continue;
+    if (product.dtype != DType::f32 || product.bias != kNoValue || rewriter.has_post_ops(size_t(made)) ||
+        shape != rewriter.shape(rewriter.input(root, k)))
+      continue;
     const auto bias = along_axis(rewriter, rewriter.input(root, 1 - k), shape, axis_of_channels(product, shape.size()));
     if (!bias) continue;
     const std::string name = rewriter.node(size_t(made)).name;
