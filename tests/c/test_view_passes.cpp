@@ -560,6 +560,34 @@ TEST("move_views") {
   apart(false, "[2,2,3,2,2,3,6]", "reshape linear permute reshape");  // no rows are joined
 }
 
+TEST("passes leave views of nothing as they are") {
+  const auto stays = [](const Graph& graph, const std::string& ops) {
+    Graph after = graph;
+    simplify(after, context());
+    CHECK(ops_of(after) == ops);
+    compare(graph, after, 0, "views of nothing");
+  };
+  // Rows of no columns, in another order.
+  stays(graph_of([](GraphMaker& b) {
+          const ValueId rows = b.add("permute", {b.input({2, 3, 4, 0})}, "dims=[0,2,1,3]");
+          return b.add("reshape", {b.add("linear", {rows, b.constant({6, 0})})}, "shape=[2,12,6]");
+        }),
+        "permute linear reshape");
+  // No heads, of the one that there is.
+  stays(graph_of([](GraphMaker& b) {
+          const ValueId q = b.input({2, 0, 3, 4}), k = b.input({2, 1, 5, 4}), v = b.input({2, 1, 5, 4});
+          return b.add("scaled_dot_product_attention",
+                       {q, b.add("expand", {k}, "shape=[2,0,5,4]"), b.add("expand", {v}, "shape=[2,0,5,4]")});
+        }),
+        "expand expand scaled_dot_product_attention");
+  // Scores that are sums of no products.
+  stays(graph_of([](GraphMaker& b) {
+          const ValueId scores = b.add("matmul", {b.input({2, 3, 0}), b.input({2, 4, 0})}, "transpose_b=true");
+          return b.add("matmul", {b.add("softmax", {scores}, "dim=-1"), b.input({2, 4, 5})});
+        }),
+        "matmul softmax matmul");
+}
+
 TEST("split_linear") {
   const Pass pass = passes::split_linear();
   const auto slices = [&](const std::vector<std::string>& ranges, const char* activation, const std::string& ops) {

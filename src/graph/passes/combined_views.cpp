@@ -27,6 +27,7 @@ std::optional<CombinedViews> CombinedViews::back_from(Rewriter& rewriter, ValueI
     source = rewriter.input(node, 0);
   }
   length = int(nodes.size());
+  if (rewriter.desc(source).elements() == 0) return std::nullopt;  // sizes of 0 are no multiples of others
   CombinedViews combined(rewriter.shape(source));
   for (size_t i = nodes.size(); i-- > 0;) {
     const Node& node = rewriter.node(nodes[i]);

@@ -295,7 +295,8 @@ std::optional<Seen> seen_together(Rewriter& rewriter, const Scores& scores, Valu
     k = viewed_as(seen.used, k);
   }
   const int rank = q.size();
-  if (rank < 2 || k.size() != rank || values.size() != rank || seen.used.product() == 0) return std::nullopt;
+  if (rank < 2 || k.size() != rank || values.size() != rank) return std::nullopt;
+  if (seen.used.product() == 0 || q.product() == 0) return std::nullopt;  // a sum of no products is one, too
   if (seen.same_view) seen.shared = both_shared(rewriter, scores.k, v, rank);
   if (seen.shared) {
     k = seen.shared->first.shape;
