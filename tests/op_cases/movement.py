@@ -202,6 +202,7 @@ for _reduce in ("sum", "prod", "amax", "amin"):
     add("scatter", put_to((4, 6, 5), (4, 9, 3), 6), scattered, dim=1, reduce=_reduce)
     add("scatter_nd", put_to((4, 6, 5), (7, 2), 4, (7, 5)), scattered_nd, reduce=_reduce)
 add("scatter", put_to((5, 70), (9, 1), 5, (9, 70)), scattered, dim=0, reduce="sum", name="broadcast")
+add("scatter", put_to((2, 3, 70), (0, 9, 1), 3, (0, 9, 70)), scattered, dim=1, reduce="sum", name="nothing")
 add("scatter_nd", put_to((300, 70), (2, 3, 1), 300, (2, 3, 70)), scattered_nd)
 add("scatter_nd", put_to((4, 5), (3, 2), 4, (3,)), scattered_nd, name="elements")
 add("scatter_nd", put_to((4, 5), (0, 2), 4, (0,)), scattered_nd, name="nothing")

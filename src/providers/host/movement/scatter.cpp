@@ -216,6 +216,7 @@ struct ScatterBody {
     if (own_rows && all > 1) return put_rows(arguments, all);
     char* to = static_cast<char*>(output(arguments));
     copy(input(arguments, 0), to, x_bytes);
+    if (all == 0) return;  // nothing is put
     const std::vector<int64_t> index = checked_indices("scatter", load, input(arguments, 1), indices, size);
     const char* src = static_cast<const char*>(input(arguments, 2));
     const bool beside = run == 1 && !lines.empty() && lines.back().x_step == 1 && lines.back().src_step == 1 &&
