@@ -1,4 +1,6 @@
 // tile: a tensor repeated along its dimensions.
+#include <algorithm>
+
 #include "ops/gradient.h"
 
 namespace pl {
@@ -36,18 +38,37 @@ Schema tile() {
   schema.gradient = [](Derivation& d) {
     const Dims& x = d.op().in(0).shape;
     const std::vector<int64_t>& times = d.op().attributes[attr::dims];
-    Dims apart;
+    const Dims& y = d.op().out().shape;
+    const int added = y.size() - x.size();
+    // Before and after each sum: what is summed already, a factor and what follows it, and the same again.  Three
+    // factors at a time, as tensors have at most eight dimensions.
+    constexpr size_t kTogether = 3;
+    Derivation::Value g = d.gradient();
+    Dims apart{1};
     std::vector<int64_t> dims;
-    for (size_t i = 0; i < times.size(); ++i) {
-      const int own = int(i) - (int(times.size()) - x.size());
-      if (times[i] != 1 || own < 0) {
-        dims.push_back(apart.size());
-        apart.push_back(times[i]);
+    const auto sum = [&](int next) {  // `next`: the first dimension whose factor is still in g
+      Dims whole = apart;
+      for (int i = next; i < y.size(); ++i) whole[whole.size() - 1] *= y[i];
+      g = d.summed(d.reshaped(g, whole), dims, false);
+      int64_t done = 1;
+      for (int i = 0; i < apart.size(); ++i)
+        if (std::find(dims.begin(), dims.end(), i) == dims.end()) done *= apart[i];
+      apart = Dims{done};
+      dims.clear();
+    };
+    for (int i = 0; i < y.size(); ++i) {
+      const int64_t own = i < added ? 1 : x[i - added];
+      if (times[size_t(i)] == 1) {
+        apart[apart.size() - 1] *= own;
+        continue;
       }
-      if (own >= 0) apart.push_back(x[own]);
+      if (dims.size() == kTogether) sum(i);
+      dims.push_back(apart.size());
+      apart.push_back(times[size_t(i)]);
+      apart.push_back(own);
     }
-    const Derivation::Value g = d.reshaped(d.gradient(), apart);
-    d.give(0, d.reshaped(dims.empty() ? g : d.summed(g, dims, false), x));
+    if (!dims.empty()) sum(y.size());
+    d.give(0, d.reshaped(g, x));
   };
   schema.flops = [](const Op&) { return 0.0; };
   return schema;

@@ -111,6 +111,7 @@ add(
 
 add("tile", normal((2, 19, 3, 5)), dims=[1, 2, 3, 2])
 add("tile", normal((5, 3)), dims=[2, 3, 1, 7])
+add("tile", normal((2, 3, 1, 2, 2)), dims=[3, 2, 4, 2, 3])  # each dimension: ten of factors and sizes
 add("tile", lambda rng: [rng.integers(-9, 9, (2, 3, 4)).astype(np.int8)], dims=[3])
 add("channel_shuffle", normal((2, 38, 3, 5)), groups=2)
 add("channel_shuffle", normal((1, 33, 4, 4)), groups=3)
