@@ -169,3 +169,18 @@ def tuned(unoptimised: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_measured_candidates(case: Case, device: str, tuned: None) -> None:
     """The same where dispatch measures: it builds what lies near the best, compares their results, takes any."""
     test_against_float64(case, device)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i1", "u1", "i4", "i8"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c"])
+def test_windows_that_dilation_leads_past_the_input(dtype: str, layout: str, device: str) -> None:
+    """A maximum of nothing is the lowest number, and has no gradient."""
+    x = np.arange(1, 25).reshape(2, 3, 1, 4).astype(dtype)
+    given = pl.asarray(x, device=device, layout=layout)
+    window = {"kernel_size": (2, 1), "stride": 1, "padding": (2, 0), "dilation": (4, 1)}  # rows -2 and 2, of one
+    lowest = -np.inf if dtype == "f4" else np.iinfo(dtype).min
+    y = np.asarray(ops.max_pool2d(given, layout=layout, **window))
+    np.testing.assert_array_equal(y, np.full((2, 3, 1, 4), lowest, dtype))
+    if dtype == "f4":
+        grad = pl.asarray(np.ones_like(y), device=device, layout=layout)
+        np.testing.assert_array_equal(np.asarray(ops.max_pool2d_backward(given, grad, **window)), np.zeros_like(x))

@@ -32,7 +32,7 @@ void infer_pool(Op& op) {
     window.begin = padding[s];
     window.end = padding[s + size_t(spatial)];
     check(op, window.in >= 1, Code::shape, "x.", name, " is 0, expected at least 1");
-    // Otherwise a window could lie in the padding altogether.
+    // Otherwise a window could lie in the padding altogether; now its elements can only where dilation exceeds the input.
     check(op, window.begin <= window.reach() / 2 && window.end <= window.reach() / 2, Code::invalid_argument,
           "padding along ", name, " is ", std::max(window.begin, window.end), ", expected at most ", window.reach() / 2,
           " (half the kernel's reach)");

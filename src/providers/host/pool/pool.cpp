@@ -36,25 +36,33 @@ PL_VECTORISED void join_pixel(const C* __restrict x, C* __restrict y, int64_t n)
   for (int64_t v = 0; v < n; ++v) y[v] = join(y[v], x[v], Maximum);
 }
 
+// What a maximum begins with: all of a window that has no element in the input, as dilation may step over that.
+template <class C>
+C lowest_of(DType dtype) {
+  if constexpr (std::is_same_v<C, float>)
+    return -math::kInfinity;
+  else
+    return visit_dtype(dtype, [](auto type) {
+      using T = typename decltype(type)::type;
+      if constexpr (std::is_integral_v<T>) return C(std::numeric_limits<T>::min());
+      return C(0);  // of no dtype that pools take
+    });
+}
+
 template <class C>
 struct PoolBody {
   bool maximum, include_padding;
+  C start;
   TensorDesc x_desc, y_desc;
   Planes in, out;
   std::vector<PoolRange> ranges[3];
   LoadRun<C> load;
   StoreRun<C> store;
 
-  C start() const {
-    if (!maximum) return C(0);
-    if constexpr (std::is_same_v<C, float>) return -math::kInfinity;
-    return std::numeric_limits<C>::min();
-  }
-
   // Padded channels hold zeros in x, so they come out as zeros.
   void pixel(const C* x, C* y, const PoolRange& d, const PoolRange& h, const PoolRange& w) const {
     const int64_t width = in.width;
-    for (int64_t v = 0; v < width; ++v) y[v] = start();
+    for (int64_t v = 0; v < width; ++v) y[v] = start;
     for (int64_t i = 0; i < d.count; ++i)
       for (int64_t j = 0; j < h.count; ++j) {
         const C* row = x + (d.first + i * d.step) * in.step[0] + (h.first + j * h.step) * in.step[1];
@@ -67,7 +75,7 @@ struct PoolBody {
 
   // One channel whose pixels are neighbours along w, a window of d by h rows of them.
   C single(const C* x, const PoolRange& d, const PoolRange& h, const PoolRange& w) const {
-    C value = start();
+    C value = start;
     const bool whole_rows = w.count == in.size[2] && w.step == 1 && h.step == 1 && in.step[1] == in.size[2];
     for (int64_t i = 0; i < d.count; ++i) {
       const C* plane = x + (d.first + i * d.step) * in.step[0] + h.first * in.step[1] + w.first;
@@ -124,8 +132,10 @@ void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
     const TensorDesc x = strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const auto in = Planes::of(x), result = Planes::of(y);
     if (!in || !result) continue;
-    PoolBody<C> body{op.attributes[attr::mode] == "max",
+    const bool maximum = op.attributes[attr::mode] == "max";
+    PoolBody<C> body{maximum,
                      !adaptive && op.attributes[attr::count_include_pad],
+                     maximum ? lowest_of<C>(x.dtype) : C(0),
                      x,
                      y,
                      *in,

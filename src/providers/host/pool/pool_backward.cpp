@@ -88,6 +88,7 @@ struct PoolBackwardBody {
             spread(target + base, g, d, h, w);
             continue;
           }
+          if (d.count * h.count * w.count == 0) continue;  // dilation steps over the input
           find_maximum(source + base, d, h, w, best.data(), taps, where.data());
           for (int64_t v = 0; v < in.width; ++v) target[base + taps[size_t(where[size_t(v)])] + v] += g[v];
         }
