@@ -18,8 +18,9 @@ void infer_lrn(Op& op) {
 void derive_lrn(Derivation& d) {
   const Op& op = d.op();
   const Dims& x = op.in(0).shape;
+  if (x.product() == 0) return d.give(0, d.gradient());  // pools take no empty planes
   const int64_t size = op.attributes[attr::size], before = size / 2, after = (size - 1) / 2;
-  const Dims pixels{x[0], 1, x[1], x.product() / std::max<int64_t>(1, x[0] * x[1])};
+  const Dims pixels{x[0], 1, x[1], x.product() / (x[0] * x[1])};
   const auto mean = [&](Derivation::Value value, int64_t begin, int64_t end) {
     const Derivation::Value pooled = d.make("avg_pool2d",
                                             Attributes{{attr::kernel_size, std::vector<int64_t>{size, 1}},

@@ -97,3 +97,4 @@ add("softmax", normal((5, 33)), dim=-1)
 add("log_softmax", normal(X4), dim=3)
 
 add("local_response_norm", normal(X4), size=5, alpha=0.1, beta=0.75, k=2.0)
+add("local_response_norm", normal((0, 19, 9, 10)), size=5)
