@@ -83,6 +83,28 @@ def test_gradient_of_topk(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(pl.compile(graph, tune="off").run()[0], wide.grad.numpy(), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+def test_rounded_quotients_of_any_numbers_have_slopes_of_zero(mode: str) -> None:
+    graph = pl.Graph()
+    x = graph.parameter("x", np.array([[np.inf, np.nan, 3], [-np.inf, 1, 0]], "f4"))
+    y = graph.parameter("y", np.array([2, np.inf, 0], "f4"))
+    quotient = graph.div(x, y, rounding_mode=mode)
+    for gradient in graph.gradients(quotient.sum(), [x, y]):
+        graph.output(gradient)
+    for got, shape in zip(pl.compile(graph, tune="off", device="cpu").run(), ((2, 3), (3,)), strict=True):
+        np.testing.assert_array_equal(got, np.zeros(shape))
+
+
+def test_quotients_of_numbers_whose_squares_are_out_of_range() -> None:
+    numbers = np.array([[3e25, 4e20], [-5e-25, 8e-30]], "f4")  # x and y of each
+    graph = pl.Graph()
+    x, y = (graph.parameter(name, column) for name, column in zip("xy", numbers.T, strict=True))
+    graph.output(graph.gradients((x / y).sum(), [y])[0])
+    got = pl.compile(graph, tune="off", device="cpu").run()[0]
+    wide = numbers.astype("f8")
+    np.testing.assert_allclose(got, (-wide[:, 0] / wide[:, 1] ** 2).astype("f4"), rtol=1e-5)
+
+
 def test_every_activation_has_a_slope() -> None:
     choices = next(p for p in schemas()["conv2d"]["parameters"] if p["name"] == "activation")["choices"]
     tested = {case.op for case in DIFFERENTIABLE}

@@ -107,7 +107,7 @@ void derive_binary(Derivation& d) {
     give(1, "y0 = x0 * x1", {g(), x});
   } else if (name == "div") {
     give(0, "y0 = x0 / x1", {g(), y});
-    give(1, "y0 = -x0 * x1 / (x2 * x2)", {g(), x, y});
+    give(1, "y0 = -x0 * (x1 / x2) / x2", {g(), x, y});  // the square of y may be out of range
   } else if (name == "maximum" || name == "minimum") {  // equal values share the gradient
     const bool larger = name == "maximum";
     give(0,
@@ -126,8 +126,7 @@ void derive_binary(Derivation& d) {
     give(1, name == "fmod" ? "t = x1 / x2; y0 = -x0 * where(t < 0, ceil(t), floor(t))" : "y0 = -x0 * floor(x1 / x2)",
          {g(), x, y});
   } else {  // rounded quotients
-    give(0, "y0 = 0 * x1", {g(), x});
-    give(1, "y0 = 0 * x1", {g(), y});
+    for (int i : {0, 1}) d.give_if_wanted(i, [&] { return d.pointwise("y0 = 0", {d.input(i)}); });
   }
 }
 
