@@ -236,3 +236,44 @@ def test_a_tensor_argument_addresses_strided_memory(queue: "cl.CommandQueue", rn
     view = numpy.lib.stride_tricks.as_strided(memory[offset:], shape, [4 * s for s in strides])
     numpy.testing.assert_array_equal(guard[10:130].reshape(shape), view)
     assert (guard[:10] == 9).all() and (guard[130:] == 9).all()
+
+
+@pytest.mark.parametrize("keys", [16, 300])
+def test_attention_of_few_queries_with_a_mask_writes_its_parts(
+    queue: "cl.CommandQueue", rng: numpy.random.Generator, keys: int
+) -> None:
+    """By an optimising compiler too: tests/c has kernels that are not."""
+    width, items, guard = 64, 128, 4096
+    tensors = [rng.standard_normal((n, width)).astype("f4") for n in (1, keys, keys)]
+    mask = rng.standard_normal((1, keys)).astype("f4")
+    parts = -(-keys // items)
+    memory = numpy.full(2 * guard + parts * (width + 2), 9, "f4")
+
+    def argument(shape: tuple) -> numpy.ndarray:
+        fields = [0, *shape, *[0] * 6, shape[1], 1, *[0] * 6, *[0] * 16]
+        return numpy.array([tuple(fields)], [(f"f{i}", "i4") for i in range(33)])[0]
+
+    source = """
+        #define MASK_DTYPE f32
+        #define MASK_IS_BOOL 0
+        #define MASK_OFFSET(a, b, c, d, e, f, g, h) (mask_arg.offset + (g)*mask_arg.stride[0] + (h)*mask_arg.stride[1])
+        #define ROWS 1
+        #define QUERIES 1
+        #define WIDTH 64
+        #define VALUES 64
+    """
+    kernel = build(queue, source + expand("attention/attention_few.cl")).attention_few
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(queue.context, flags, hostbuf=x) for x in (*tensors, mask, memory)]
+    arguments = [part for x, b in zip((*tensors, mask), buffers, strict=False) for part in (b, argument(x.shape))]
+    start, scale, count = numpy.uint64(guard), numpy.float32(0.125), numpy.int32(parts)
+    kernel(queue, (parts * items,), (items,), *arguments, buffers[-1], start, scale, count)
+    cl.enqueue_copy(queue, memory, buffers[-1])
+    assert (memory[:guard] == 9).all() and (memory[-guard:] == 9).all()
+    query, key, value = (tensor.astype("f8") for tensor in tensors)
+    scores = (key @ query[0] * 0.125 + mask[0]) / math.log(2)
+    for part, got in enumerate(memory[guard:-guard].reshape(parts, -1)):
+        own = slice(part * items, (part + 1) * items)
+        weights = numpy.exp2(scores[own] - scores[own].max())
+        wanted = [scores[own].max(), weights.sum(), *(weights @ value[own])]
+        numpy.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)

@@ -109,15 +109,10 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     barrier(CLK_LOCAL_MEM_FENCE);
     if (sees) seen = 1;
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (!seen) {
-        if (item < ROWS) {
-            own[item * (VALUES + 2)] = -INFINITY;
-            own[item * (VALUES + 2) + 1] = 0.0f;
-        }
-        return;
-    }
+    const int any = seen;  // no way out where there is none: with one before other barriers PoCL writes elsewhere
 #else
     barrier(CLK_LOCAL_MEM_FENCE);
+    const int any = 1;
 #endif
     if (sees) {
         float products[ROWS];
@@ -166,7 +161,7 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     }
     i[5] = head;
     const int have = (int)min((idx_t)ITEMS, KEYS - first);
-    _Pragma("unroll 8") for (int turn = 0; turn < ITEMS; turn += SETS) {
+    if (any) _Pragma("unroll 8") for (int turn = 0; turn < ITEMS; turn += SETS) {
         const int j = turn + set, within = j < have, near_j = within ? j : have - 1;
         i[6] = first + near_j;
         i[7] = lane * VECTOR;
