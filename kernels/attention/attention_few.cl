@@ -14,6 +14,7 @@
 // attention_few: ITEMS work-items have a key each, then VECTOR columns of v for every SETS-th key.
 // attention_join: a work-item has a column of a row.
 #include "common/rows.clh"
+#include "attention/mask.clh"
 #include "attention/plain_rows.clh"
 
 #ifndef ITEMS
@@ -94,7 +95,7 @@ void attention_few(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #if MASK_IS_BOOL
         if (!LOAD(MASK, mask, ROW_AT(MASK, i))) score[r] = -INFINITY;
 #else
-        if (score[r] != -INFINITY) score[r] += LOAD(MASK, mask, ROW_AT(MASK, i));
+        if (score[r] != -INFINITY) score[r] += pl_added(LOAD(MASK, mask, ROW_AT(MASK, i)));
 #endif
 #endif
         sees |= score[r] != -INFINITY;

@@ -1,5 +1,7 @@
 // Attention on OpenCL: every candidate against loops in double precision, on devices without matrix units too, where
 // the kernel has no instructions of theirs.
+#include <limits>
+
 #include "opencl_attention_cases.h"
 
 using namespace pl;
@@ -110,6 +112,17 @@ void check_hidden_parts(Candidates& candidates) {
     }
 }
 
+// Keys that have the lowest number for a mask are seen where a query has no others: all alike.
+void check_lowest(Candidates& candidates) {
+  const Dims q{1, 2, 2, 32}, k{1, 2, 200, 32};
+  std::vector<Array> inputs{random_array(q, DType::f32, 81), random_array(k, DType::f32, 82),
+                            random_array(k, DType::f32, 83), random_array({1, 1, 2, 200}, DType::f32, 84)};
+  for (size_t at = 0; at < inputs[3].values.size(); ++at)
+    if (at < 200 || at % 2) inputs[3].values[at] = -double(std::numeric_limits<float>::max());
+  candidates.check("scaled_dot_product_attention", {}, DType::f32, inputs,
+                   [&](const Op& op) { return attended(op, inputs); });
+}
+
 TEST("all") {
   Candidates candidates;
   candidates.unoptimised_on_cpus();
@@ -131,7 +144,9 @@ TEST("all") {
     for (DType dtype : {DType::f32, DType::f16}) check(candidates, c, dtype);
   check(candidates, few_cases[1], DType::bf16);
   check_hidden_parts(candidates);
+  check_lowest(candidates);
   candidates.filter = is_in_turn;
+  check_lowest(candidates);
   check_drift(candidates);
   candidates.math = Math::tf32;
   candidates.filter = is_in_turn;
