@@ -1,9 +1,9 @@
 #include "dispatch/candidate_runs.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
+#include "core/clock.h"
 #include "core/json.h"
 #include "core/threads.h"
 #include "dispatch/runner.h"
@@ -291,10 +291,10 @@ void CandidateRuns::compute(const Candidate& candidate, std::vector<Buffer*>& in
   run.prepared = true;
   try {
     device_->synchronize();
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now_ms();
     kernel->run(arguments);
     device_->synchronize();
-    run.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    run.ms = now_ms() - start;
   } catch (const std::exception& error) {
     run.damage.push_back(concat("it fails while it runs: ", error.what()));
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/clock.h"
 #include "dispatch/catalog.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/machine.h"
@@ -147,9 +148,9 @@ Rates Catalog::calibrate(Device& device, const Ready& ready) {
       double ms = std::numeric_limits<double>::infinity();
       for (int i = 0; i < 5; ++i) {
         device.synchronize();
-        const auto start = std::chrono::steady_clock::now();
+        const double start = now_ms();
         device.write(*buffer, 0, host.data(), bytes);
-        ms = std::min(ms, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+        ms = std::min(ms, now_ms() - start);
       }
       return ms;
     };

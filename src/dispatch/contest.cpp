@@ -1,7 +1,6 @@
 #include "dispatch/contest.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -74,10 +73,6 @@ struct Contest::Running {
 
 Contest::Contest(Catalog& catalog) : catalog_(catalog) {}
 Contest::~Contest() = default;
-
-double Contest::now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::optional<Layout> Contest::layout_of(const Entry& entry, uint32_t turn) const {
   std::lock_guard<std::mutex> guard(lock_);

@@ -67,7 +67,6 @@ class Contest {
   bool leave(Entry& entry);
   // Forgets the outcomes of contests; for when costs are forgotten.
   void forget();
-  static double now_ms();
 
   static constexpr size_t kLeastMembers = 4;  // of fewer linked ops conversions are few, and known well enough
   static constexpr uint32_t kQuietRuns = 2, kTimedRuns = 3;

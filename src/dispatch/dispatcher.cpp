@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "core/clock.h"
 #include "core/json.h"
 #include "core/threads.h"
 #include "dispatch/conversion.h"
@@ -279,12 +280,12 @@ void Dispatcher::find_copy_of_view(Decision& decision, const std::vector<TensorR
 TensorRef Dispatcher::for_reader(const TensorRef& tensor) {
   ranking_.note_read(*tensor);
   const uint32_t turn = tensor->origin() ? contest_.turn() : 0;
-  const double start = turn ? contest_.now_ms() : 0;
+  const double start = turn ? now_ms() : 0;
   const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
   const bool measure = !made_by_follower(*tensor);
   // Reordered where the tensor lies: the device is the faster of the two, and its layout may be padded.
   TensorRef copy = runner_.convert(tensor, tensor->device(), plain, "output", "read", false, false, measure);
-  if (turn) contest_.charge(static_cast<Entry&>(*tensor->origin()), turn, tensor->hash(), contest_.now_ms() - start);
+  if (turn) contest_.charge(static_cast<Entry&>(*tensor->origin()), turn, tensor->hash(), now_ms() - start);
   return copy;
 }
 
@@ -321,13 +322,13 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const Turn&
 std::vector<TensorRef> Dispatcher::make_views(const Decision& decision, const Turn& turn,
                                               const std::vector<TensorRef>& inputs) {
   const Schema& schema = *decision.schema;
-  const double start = turn.number ? contest_.now_ms() : 0;
+  const double start = turn.number ? now_ms() : 0;
   TensorRef base = inputs[0];
   if (decision.view_source.present)
     base = runner_.convert(base, *decision.home, decision.view_source, "activation",
                            schema.name + ": " + schema.input_parameter(0).name, true, false, !made_by_follower(*base));
   if (turn.number && inputs[0]->origin())
-    contest_.charge(static_cast<Entry&>(*inputs[0]->origin()), turn.number, turn.key, contest_.now_ms() - start);
+    contest_.charge(static_cast<Entry&>(*inputs[0]->origin()), turn.number, turn.key, now_ms() - start);
   std::vector<TensorRef> views;
   for (const TensorDesc& desc : decision.outputs) views.push_back(std::make_shared<Tensor>(desc, base->buffer()));
   return views;
@@ -341,7 +342,7 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
     machine_.tell_fallback(decision.schema->name, *decision.home, decision.why_elsewhere);
   const Policy::Mode mode = decision.call->policy.mode;
   const uint64_t preempted = turn.number ? preemptions() : 0;
-  const double start = turn.number ? contest_.now_ms() : 0;
+  const double start = turn.number ? now_ms() : 0;
   const ReadyInputs ready = bring_inputs(decision, inputs);
   std::vector<TensorRef> results = place_results(decision, inputs, destinations);
   std::vector<Buffer*> out;
@@ -350,7 +351,7 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
   runner_.run_kernel(entry, *decision.way, *decision.kernel, ready.buffers, out, "op", "", decision.schema->name);
   if (!turn.number && Contest::settled(entry) && mode == Policy::Mode::automatic)
     drop_losers(entry, decision.way->candidate, inputs);
-  const double ms = turn.number ? contest_.now_ms() - start : 0;
+  const double ms = turn.number ? now_ms() - start : 0;
   const bool disturbed = turn.number && preemptions() != preempted;
   ranking_.learn(entry, inputs);
   if (!entry.follows() && !entry.device->traits().queued && (turn.number || !Contest::settled(entry)) &&

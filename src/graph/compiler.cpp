@@ -119,10 +119,10 @@ double Plan::Compiler::run_once(Variant& variant, Program& program, std::vector<
   if (plan_.home_->traits().queued)
     for (size_t i = 0; i < out.size(); ++i)
       if (const int input = program.in_place_of()[i]; input >= 0) results[i] = inputs_[size_t(input)];
-  const auto start = std::chrono::steady_clock::now();
+  const double start = now_ms();
   run_slices(program, plan_.slices_of(variant), variant.streams, inputs_, results, in, out, step_ms);
   plan_.home_->synchronize();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return now_ms() - start;
 }
 
 // Kept for every program of every variant; they differ in it only where a layout pads.

@@ -1,7 +1,6 @@
 #include "graph/live_at_once.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/clock.h"
 #include "core/interrupt.h"
@@ -31,10 +30,6 @@ constexpr int kUndisturbed = 2;      // of three runs, by challengers and chores
 constexpr double kLeaveEarly = 0.1;  // of the plan's run: so much less than twice its time is too much already
 constexpr size_t kRecordsAtATime = 8;
 constexpr double kNews = 0.1;  // a time that differs by less is not recorded again
-
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/clock.h"
 #include "core/threads.h"
 #include "dispatch/catalog.h"
 #include "profile/profile.h"
@@ -36,10 +37,6 @@ constexpr double kBetweenMs = 1000;    // programs that are tried while ops are 
 constexpr double kNearUniform = 1.05;  // times the plan's by costs: a uniform layout is not tried beyond
 constexpr double kDistrusted = 1.5;    // estimates beside measured ways of the same op
 constexpr std::chrono::milliseconds kAtMost(200);
-
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/clock.h"
 #include "core/files.h"
 #include "core/threads.h"
 #include "dispatch/cost_model.h"
@@ -495,14 +496,13 @@ bool Program::run(const External* inputs, const External* outputs, const RunTime
     }
   } else if (std::vector<double>* step_ms = times.step_ms) {
     const GoOn* go_on = times.go_on;
-    using Clock = std::chrono::steady_clock;
     step_ms->resize(steps_.size());
     double sum = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const auto start = Clock::now();
+      const double start = now_ms();
       if (i == first_in_place_ && times.overwrote) *times.overwrote = true;
       run_step(steps_[i], slots + instance->first_slot[i]);
-      (*step_ms)[i] = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+      (*step_ms)[i] = now_ms() - start;
       sum += (*step_ms)[i];
       if (!go_on || i >= first_in_place_ || i + 1 == steps_.size() || (*go_on)(i + 1, sum)) continue;
       step_ms->resize(i + 1);
