@@ -24,7 +24,6 @@ TEST("unary") {
                                          {"log", "", 0, 0, 0.1, 9},
                                          {"sqrt", "", 0, 0, 0, 9},
                                          {"reciprocal", "", 0, 0, 0.2, 4},
-                                         {"rsqrt", "", 0, 0, 0.2, 4},
                                          {"square", "", 0, 0, -3, 3},
                                          {"round", "", 0, 0, -9, 9}}) {
     for (const Dims& shape : {Dims{2, 13, 5, 7}, Dims{1, 17, 3}, Dims{1, 9, 2, 3, 2}, Dims{37}, Dims{}}) {
@@ -38,7 +37,7 @@ TEST("unary") {
   Values y = x.values;
   for (double& value : y) value = activate("silu", value);
   check("silu", "", {x}, y);
-  for (const char* name : {"sin", "elu"}) check(name, "", {random_argument(DType::f32, {3}, 7)}, {}, 0);
+  for (const char* name : {"sin", "elu", "rsqrt"}) check(name, "", {random_argument(DType::f32, {3}, 7)}, {}, 0);
 }
 
 double combine(const std::string& f, double x, double y) {
@@ -78,8 +77,11 @@ TEST("binary") {
         return tensor.values[at(tensor.desc.shape, own)];
       };
       for_each(shape, [&](const Dims& index, size_t i) { values[i] = combine(name, pick(x, index), pick(y, index)); });
-      const bool swapped = shape != pair.first && (std::string(name) == "sub" || std::string(name) == "div");
-      check(name, "", {x, y}, values, swapped ? 0 : 1);
+      // oneDNN broadcasts its second argument, and takes NaN for greater.
+      const bool swaps = shape != pair.first;
+      const std::string f = name;
+      const bool refused = swaps ? f == "sub" || f == "div" || f == "lt" || f == "le" : f == "gt" || f == "ge";
+      check(name, "", {x, y}, values, refused ? 0 : 1);
     }
   }
   const Argument x = random_argument(DType::f32, {1, 16, 4, 4}, 1), y = random_argument(DType::f32, {1, 16, 4, 4}, 2);
@@ -105,8 +107,9 @@ TEST("special_values") {
   const double nan = NAN, inf = HUGE_VAL;
   const auto repeated = [](const Values& values) {
     Values all;
-    while (all.size() < 70) all.insert(all.end(), values.begin(), values.end());  // whole vectors and a tail
-    return Argument{TensorDesc::dense(DType::f32, {int64_t(all.size())}), all};
+    // Whole vectors and a tail, in two dimensions, as of one oneDNN has plain loops alone.
+    while (all.size() < 70 || all.size() % 2) all.insert(all.end(), values.begin(), values.end());
+    return Argument{TensorDesc::dense(DType::f32, {2, int64_t(all.size()) / 2}), all};
   };
   struct Case {
     const char* name;
@@ -115,7 +118,6 @@ TEST("special_values") {
   for (const Case& c : std::vector<Case>{{"leaky_relu", {nan, inf, -inf, -1}, {nan, inf, -inf, -0.01}},
                                          {"log", {nan, inf, 0, -1}, {nan, inf, -inf, nan}},
                                          {"sqrt", {nan, inf, 0, -1}, {nan, inf, 0, nan}},
-                                         {"rsqrt", {nan, inf, 0, -1}, {nan, 0, inf, nan}},
                                          {"reciprocal", {nan, inf, 0, -inf}, {nan, 0, inf, 0}},
                                          {"sigmoid", {nan, inf, -inf, 100, -100}, {nan, 1, 0, 1, 0}},
                                          {"tanh", {nan, inf, -inf, 100, -100}, {nan, 1, -1, 1, -1}},
@@ -130,17 +132,22 @@ TEST("special_values") {
   for (const char* name : {"relu", "relu6", "clip", "exp", "hardsigmoid", "amax", "amin"})
     check(name, "", {repeated({nan})}, {}, 0);
   const Argument x = repeated({nan, 1, 1, inf, 3}), y = repeated({nan, nan, 2, inf, 2});
-  for (const char* name : {"maximum", "minimum"}) check(name, "", {x, y}, {}, 0);
+  for (const char* name : {"maximum", "minimum", "gt", "ge"}) check(name, "", {x, y}, {}, 0);
   check("eq", "", {x, y}, repeated({0, 0, 0, 1, 0}).values);
   check("ne", "", {x, y}, repeated({1, 1, 1, 0, 1}).values);
   check("lt", "", {x, y}, repeated({0, 0, 1, 0, 0}).values);
   check("le", "", {x, y}, repeated({0, 0, 1, 1, 0}).values);
-  check("gt", "", {x, y}, repeated({0, 0, 0, 0, 1}).values);
-  check("ge", "", {x, y}, repeated({0, 0, 0, 1, 1}).values);
   check("div", "", {repeated({1, 0, -1, nan}), repeated({0, 0, 0, 1})}, repeated({inf, nan, -inf, nan}).values);
   const Argument large{TensorDesc::dense(DType::f32, {2, 16}), Values(32, 1000.0)};
   check("softmax", "dim=1", {large}, Values(32, 1.0 / 16));
   check("log_softmax", "dim=1", {large}, Values(32, -std::log(16.0)));
+  for (const double special : {nan, inf}) {
+    Argument row = large;
+    Values y(32, 1.0 / 16);
+    row.values[3] = special;
+    std::fill_n(y.begin(), 16, nan);
+    check("softmax", "dim=1", {row}, y);
+  }
 }
 
 // Four threads, one kernel, different buffers.

@@ -49,6 +49,8 @@ void list_binary(const Op& op, CandidateList& out) {
     first = 1;
     algorithm = function->swapped;
   }
+  if (algorithm == dnnl_binary_gt || algorithm == dnnl_binary_ge)
+    return refuse(op, out, "oneDNN takes NaN for greater than any number");
   const TensorDesc &a = op.in(first), &b = op.in(1 - first);
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, a)) {

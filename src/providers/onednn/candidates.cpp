@@ -152,7 +152,6 @@ std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double 
   if (function == "log") return {{dnnl_eltwise_log, 0, 0}};
   if (function == "sqrt") return {{dnnl_eltwise_sqrt, 0, 0}};
   if (function == "reciprocal") return {{dnnl_eltwise_pow, 1, -1}};
-  if (function == "rsqrt") return {{dnnl_eltwise_pow, 1, -0.5f}};
   if (function == "square") return {{dnnl_eltwise_square, 0, 0}};
   if (function == "round") return {{dnnl_eltwise_round, 0, 0}};
   return {};
