@@ -412,3 +412,10 @@ def test_pasts_of_different_lengths_are_refused():
     keys, values = past_of(4)
     with pytest.raises(pl.ShapeError, match=r'axis "past" is 3 in input "values", expected 4'):
         plan.run(values_of(1, 1, HEADS * WIDTH), keys, values[:, :, :3])
+
+
+@pytest.mark.parametrize("at", [4, 2**63 - 1, -1])
+def test_runs_that_are_put_beyond_the_end_are_refused(at):
+    cache, update = numpy.zeros((2, 3, 5, 4), "f4"), numpy.ones((2, 3, 2, 4), "f4")
+    with pytest.raises(pl.InvalidArgumentError, match=f"tensor_scatter: at holds {at}, expected 0 to 3"):
+        pl.ops.tensor_scatter(cache, update, numpy.array([0, at]))

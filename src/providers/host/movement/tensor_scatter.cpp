@@ -21,7 +21,7 @@ struct TensorScatterBody {
     std::vector<int64_t> at(static_cast<size_t>(batch));
     if (batch) load(input(arguments, 2), 0, 1, batch, at.data());
     for (const int64_t place : at)
-      require(place >= 0 && (circular || place + count <= size), Code::invalid_argument, "tensor_scatter: at holds ",
+      require(place >= 0 && (circular || place <= size - count), Code::invalid_argument, "tensor_scatter: at holds ",
               place, ", expected 0 to ", size - count, " (x.shape[dim] - update.shape[dim])");
     parallel_for(batch * outer, 8 + 0.03 * double(x == y ? added : run), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
