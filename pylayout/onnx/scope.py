@@ -81,19 +81,30 @@ class Scope:
         raise InvalidArgumentError(f"the value {name!r} is used, but no input, initialiser or node before gives it")
 
     def maker(self, name: str) -> Any:
-        """The node of ONNX's own domain that gave a name; None for inputs, initialisers, and what others gave."""
+        """The node of ONNX's own domain that gave a name; None for inputs, initialisers, and what others gave.
+
+        What the node reads has the same names here: None where a scope between has one of them for something else.
+        """
         scope: Scope | None = self
-        while scope is not None and name not in scope.values:
+        hidden = []
+        while scope is not None and not scope.gives(name):
+            hidden.append(scope)
             scope = scope.parent
-        return None if scope is None else scope.makers.get(name)
+        made = None if scope is None else scope.makers.get(name)
+        if made is not None and any(inner.gives(read) for inner in hidden for read in made.input):
+            return None
+        return made
 
     def readers(self, name: str) -> Sequence[str] | None:
         """The ops that read what a node of this scope gives, "" for an output; None where it is not known."""
         return None if self.read_by is None else self.read_by().get(name, ())
 
+    def gives(self, name: str) -> bool:
+        """Whether a name stands for something of this scope itself."""
+        return name in self.values or name in self.initialisers
+
     def has(self, name: str) -> bool:
-        here = name in self.values or name in self.initialisers
-        return here or (self.parent is not None and self.parent.has(name))
+        return self.gives(name) or (self.parent is not None and self.parent.has(name))
 
     def attribute(self, attribute: Any) -> Any:
         """The attribute itself, or what it refers to in the call of the function around; None if that is absent."""

@@ -293,6 +293,29 @@ def test_loop_ends_when_its_condition_does():
     close(run(model, x)[0], 6 * x)
 
 
+def test_a_name_of_the_body_hides_that_of_the_graph_around():
+    """Of a Reshape around the body, what it read: not what has that name in the body."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Reshape", ["b", "flat"], ["c"]),
+            helper.make_node("Add", ["a", "c"], ["w"]),
+            helper.make_node("Identity", ["go"], ["again"]),
+        ],
+        "body",
+        [onnx.ValueInfoProto(name=name) for name in ("i", "go", "a")],
+        [onnx.ValueInfoProto(name=name) for name in ("again", "w")],
+    )
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Reshape", ["a", "square"], ["b"]),
+        helper.make_node("Loop", ["n", "", "v"], ["y"], body=body),
+    ]
+    x, start = randn(2, 6), randn(12)
+    weights = {"n": numpy.array(2), "square": ints([3, 4]), "flat": ints([12])}
+    (actual,) = run(model_of(nodes, {"x": x, "v": start}, ["y"], 17, weights), x, start)
+    close(actual, start + 2 * x.clip(0).reshape(12))
+
+
 @pytest.mark.parametrize("backwards", [0, 1])
 def test_scan(backwards):
     body = helper.make_graph(
