@@ -172,6 +172,17 @@ def test_old_meanings(op, parts, wanted):
     close(actual, wanted)
 
 
+@pytest.mark.parametrize("scale", ["0.7", "0.9", "1.2", "1.3", "1.4", "2.1"])
+def test_nearest_by_a_scale_that_no_float_is(scale):
+    """Sizes and places are those of the scale as it was meant, which float32 finds and float64 does not."""
+    x = numpy.arange(10, dtype="float32").reshape(1, 1, 10)
+    modes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], **modes)
+    tenths = round(10 * float(scale))
+    (actual,) = run(model_of([node], {"x": x}, ["y"], 17, {"s": numpy.array([1, 1, float(scale)], "float32")}), x)
+    numpy.testing.assert_array_equal(actual[0, 0], numpy.arange(tenths) * 10 // tenths)
+
+
 @pytest.mark.parametrize(("op", "dtype"), [("Conv", "float32"), ("ConvInteger", "uint8")])
 def test_negative_pads_cut_the_input(op, dtype):
     x, weight = (numpy.abs(10 * randn(*shape)).astype(dtype) for shape in ((1, 3, 7, 8), (2, 3, 3, 3)))

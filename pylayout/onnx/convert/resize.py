@@ -34,29 +34,35 @@ _COORDINATES = (
 _MOST_DENOMINATOR = 64
 
 
-def _positions(mode: str, out: int, size: int, scale: float, roi: tuple[float, float]) -> Any:
-    """The place in the input of each output element."""
-    at = numpy.arange(out, dtype="float64")
+def _positions(mode: str, out: int, size: int, scale: float, roi: tuple[float, float], dtype: Any) -> Any:
+    """The place in the input of each output element.
+
+    `dtype` is what is computed in. Which element is the nearest one turns at a place: ONNX Runtime and PyTorch, from
+    which such models come, find the place in float32, where 6 / 1.2 is 5 as it was meant; float64 of the rounded scale
+    would stay below it.
+    """
+    at = numpy.arange(out, dtype=dtype)
+    scale, start, end, half = (dtype(number) for number in (scale, *roi, 0.5))
     if mode == "half_pixel":
-        return (at + 0.5) / scale - 0.5
+        return (at + half) / scale - half
     if mode == "half_pixel_symmetric":
         # As half_pixel, with the middle of the input kept in the middle though the size was rounded.
-        adjustment = out / (scale * size)
-        offset = size / 2 * (1 - adjustment)
-        return offset + (at + 0.5) / scale - 0.5
+        adjustment = dtype(out) / (scale * dtype(size))
+        offset = dtype(size) / 2 * (1 - adjustment)
+        return offset + (at + half) / scale - half
     if mode == "pytorch_half_pixel":
-        return (at + 0.5) / scale - 0.5 if out > 1 else at * 0.0
+        return (at + half) / scale - half if out > 1 else at * 0
     if mode == "align_corners":
         # The spec's length of the result is not rounded here.
-        return at * (size - 1) / (scale * size - 1) if scale * size != 1 else at * 0.0
+        return at * dtype(size - 1) / (scale * dtype(size) - 1) if scale * dtype(size) != 1 else at * 0
     if mode == "asymmetric":
         return at / scale
     if mode == "tf_half_pixel_for_nn":
-        return (at + 0.5) / scale
-    start, end = roi
+        return (at + half) / scale
+    last = dtype(size - 1)
     if out > 1:
-        return start * (size - 1) + at * (end - start) * (size - 1) / (out - 1)
-    return at * 0 + 0.5 * (start + end) * (size - 1)
+        return start * last + at * (end - start) * last / dtype(out - 1)
+    return at * 0 + half * (start + end) * last
 
 
 def _nearest(positions: Any, rounding: str, size: int, scale: float) -> Any:
@@ -224,10 +230,11 @@ def _resized_floats(
     old = {i: int(x.shape[axes[i]]) for i in moved}
     new = {i: int(sizes[i]) for i in moved}
     scale = {i: new[i] / old[i] if (given := scales[i]) is None else given for i in moved}
+    precision = numpy.float32 if mode == "nearest" else numpy.float64
     for i in moved:
         room((new[i],), "float64", "Resize")
         part = (roi[i], roi[i + len(axes)]) if crop else (0.0, 1.0)
-        at[i] = _positions(coordinates, new[i], old[i], scale[i], part)
+        at[i] = _positions(coordinates, new[i], old[i], scale[i], part, precision).astype("float64")
     if mode == "nearest":
         places = {i: _nearest(at[i], rounding, old[i], scale[i]) for i in moved}
         plain = all(
@@ -268,13 +275,16 @@ def _default_coordinates(node: Node) -> str:
 
 
 def _scaled(size: AnySize, factor: float) -> AnySize:
-    """The size times a factor, rounded down: of a size that is known late too, as a float is a quotient of integers."""
+    """The size times a factor, rounded down: of a size that is known late too, as a float is a quotient of integers.
+
+    In float32, as ONNX Runtime has it: 10 times a scale of 0.7 is 7, though the float next to 0.7 is less.
+    """
     if isinstance(size, Size):
         exact = Fraction(factor)
         if exact.denominator <= _MOST_DENOMINATOR:
             made: AnySize = size * exact.numerator // exact.denominator
             return made
-    return math.floor(int(size) * factor)
+    return math.floor(numpy.float32(int(size)) * numpy.float32(factor))
 
 
 def _by_scales(node: Node, scales: list[float], roi: list[float], axes: list[int]) -> Result:
