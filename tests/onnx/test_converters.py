@@ -183,6 +183,17 @@ def test_nearest_by_a_scale_that_no_float_is(scale):
     numpy.testing.assert_array_equal(actual[0, 0], numpy.arange(tenths) * 10 // tenths)
 
 
+@pytest.mark.parametrize("start", [-9, -3])
+@pytest.mark.parametrize("sizes", [(3, 4), ("n", 4)])
+def test_a_slice_backwards_begins_within(start, sizes):
+    """A start before the first element is the first one, says ONNX; Python's slices have nothing then."""
+    node = helper.make_node("Slice", ["x", "starts", "ends", "axes", "steps"], ["y"])
+    weights = {"starts": ints([start]), "ends": ints([-99]), "axes": ints([0]), "steps": ints([-1])}
+    plan = pl.compile(model_of([node], {"x": (1, sizes)}, ["y"], 13, weights), device="cpu", tune="off")
+    x = randn(3, 4)
+    close(plan.run(x)[0], x[:1])
+
+
 @pytest.mark.parametrize(("op", "dtype"), [("Conv", "float32"), ("ConvInteger", "uint8")])
 def test_negative_pads_cut_the_input(op, dtype):
     x, weight = (numpy.abs(10 * randn(*shape)).astype(dtype) for shape in ((1, 3, 7, 8), (2, 3, 3, 3)))
