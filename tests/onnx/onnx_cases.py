@@ -339,6 +339,7 @@ case("Compress", randn(3, 4), numpy.array([True, False, True]), opsets=(9, 11), 
 case("Compress", randn(3, 2), numpy.array([True, False, True, True]), const=(1,))
 case("ReverseSequence", randn(4, 3, 2), ints([1, 4, 2]), opsets=(10,), const=(1,))
 case("ReverseSequence", randn(3, 4, 2), ints([1, 4, 2]), const=(1,), time_axis=1, batch_axis=0)
+case("OneHot", numpy.array([0, 44, 200], "uint8"), ints(300), numpy.array([0, 1], "float32"), opsets=(11,), const=(1,))
 case("OneHot", ints([[0, -1], [2, 5]]), ints(4), numpy.array([0.5, 2], "float32"), opsets=(9, 11), const=(1,), axis=1)
 case("NonZero", some_ints(3, 4, low=0, high=2), opsets=(9, 13), const=(0,))
 case("ScatterND", randn(4, 3), ints([[1], [-1]]), randn(2, 3), opsets=(11, 18), const=(1,))

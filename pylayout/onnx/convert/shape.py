@@ -469,6 +469,8 @@ def reverse_sequence(node: Node) -> Result:
 @converter("OneHot", since=9, note="depth known")
 def one_hot(node: Node) -> Result:
     index, values = node.x(0), node.x(2)
+    if numpy_of(index).itemsize == 1:  # the depth may be more than these hold
+        index = node.op("cast", index, "s32" if isinstance(index, Value) else numpy.dtype("int32"))
     depth = node.size_at(1) if numpy_of(index).kind == "i" else int(node.number_at(1))
     depth = depth if is_late(depth) else int(depth)  # which may be a float
     rank = index.ndim + 1
