@@ -48,8 +48,8 @@
         count_a = all_;                                                                               \
     }
 
-// Joins what `lanes` work-items of each of `columns` columns know: count, mean and distance, of type T; column x's is in
-// mean_of[x] and distance_of[x] then, and known where lane is 0.
+// Joins what `lanes` work-items of each of `columns` columns know: count, mean and distance, of type T; column x's is
+// in mean_of[x] and distance_of[x] then, and known where lane is 0.
 #define JOIN_MOMENTS_OF_LANES(T, lanes, lane, columns, column)                                    \
     __local T mean_of[(lanes) * (columns)], distance_of[(lanes) * (columns)];                     \
     __local float count_of[lanes];                                                                \
