@@ -71,4 +71,7 @@ class Layout {
   int8_t block_count_ = 0;
 };
 
+// The layouts in which all images of a program may lie, as contests try them.
+inline constexpr const char* kUniformLayouts[] = {"NHWC", "nChw16c", "nChw8c", "NCHW"};
+
 }  // namespace pl

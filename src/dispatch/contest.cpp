@@ -210,7 +210,7 @@ void Contest::begin(LinkedOps& linked) {
   const bool blocks = std::any_of(weights.begin(), weights.end(),
                                   [](const auto& member) { return member.first->op.outputs[0].rank() >= 3; });
   double program_ms = 0;  // by each op's best time alone
-  for (const char* name : {"NCHW", "NHWC", "nChw16c", "nChw8c"}) {
+  for (const char* name : kUniformLayouts) {
     const Layout layout = Layout::parse(name);
     bool met = false;
     double slow = 0;  // of the program's time, in ops that have ways in this layout and are slow in it

@@ -57,7 +57,7 @@ Plan::LiveAtOnce::LiveAtOnce(Plan& plan, std::vector<Cut> others) : Live(plan) {
   list_ms_ = std::max(1.0, plan.listing_ms_);
   add_idea(Idea::Kind::assign);
   if (plan.options_.layout == "auto")
-    for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"}) {
+    for (const char* layout : kUniformLayouts) {
       add_idea(Idea::Kind::uniform);
       ideas_.back().layout = layout;
     }

@@ -293,7 +293,7 @@ void Plan::LiveQueued::search() {
     for (int i = 0; i < kMostImproved && improve("auto"); ++i) continue;
     for (int i = 0; i < kMostSiblings && challenge("other implementations", siblings_of_own()); ++i) improve("auto");
     if (plan_.options_.layout == "auto")
-      for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"}) {
+      for (const char* layout : kUniformLayouts) {
         check();
         apply_costs();
         const std::vector<NodeStates> only = mostly_in(variant_->nodes, Layout::parse(layout));

@@ -230,7 +230,7 @@ void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned
   add_contestant(variant, list, "auto", settle(variant, variant.nodes, true, noise));
   if (tuning_ != Tuning::off) {
     if (untuned && add_contestant(variant, list, "untuned", std::move(*untuned))) list.back().untuned = true;
-    for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"})
+    for (const char* layout : kUniformLayouts)
       if (elapsed() < stop_) add_uniform(variant, list, layout);
     const auto since = Load::Clock::now();
     run_rounds(variant, list);
