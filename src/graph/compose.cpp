@@ -1,4 +1,5 @@
-// The chains of a plan: where variants that cut the batch differently are joined, and how the parts become one plan.
+// Parts of a plan: variants that cut the batch differently, parts of them, their chains, and the body that a plan runs;
+// and where variants are joined to one finalist.
 //
 // Every variant's program was run, each step timed where it stands.  A shortest path over the nodes, staying with a
 // variant or changing to another where few values cross, says which variant should run which nodes.  What a change
