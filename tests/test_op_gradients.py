@@ -95,6 +95,22 @@ def test_rounded_quotients_of_any_numbers_have_slopes_of_zero(mode: str) -> None
         np.testing.assert_array_equal(got, np.zeros(shape))
 
 
+@pytest.mark.parametrize("zeros", [(), (2,), (0, 3), (4,), (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize("op", ["prod", "cumprod"])
+def test_products_of_zeros(op: str, zeros: tuple[int, ...], rng: np.random.Generator) -> None:
+    x, weights = rng.standard_normal((2, 3, 5)).astype("f4")
+    x[1, list(zeros)] = 0
+    graph = pl.Graph()
+    parameter = graph.parameter("x", x)
+    y = parameter.prod(1, keepdim=True) if op == "prod" else graph.cumprod(parameter, dim=1)
+    graph.output(graph.gradients((y * weights).sum(), [parameter])[0])
+    given = torch.from_numpy(x.astype("f8")).requires_grad_()
+    made = given.prod(1, keepdim=True) if op == "prod" else given.cumprod(1)
+    want = torch.autograd.grad((made * torch.from_numpy(weights)).sum(), given)[0]
+    got = pl.compile(graph, tune="off", device="cpu").run()[0]
+    np.testing.assert_allclose(got, want.numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_quotients_of_numbers_whose_squares_are_out_of_range() -> None:
     numbers = np.array([[3e25, 4e20], [-5e-25, 8e-30]], "f4")  # x and y of each
     graph = pl.Graph()

@@ -54,10 +54,18 @@ Schema cumsum() {
 Schema cumprod() {
   Schema schema = running({"cumprod", "prod", "Running products", "y[i] = x[0] * x[1] * ... * x[i]",
                            "products are kept in at least f32, integers wrap around.", dtypes::wide});
-  // As for prod, of elements that are not zero.
+  // Behind a row's first zero all products are zero, but for the gradient by that zero, which leaves it out.
   schema.gradient = [](Derivation& d) {
-    const Derivation::Value weighted = d.pointwise("y0 = x0 * x1", {d.gradient(), d.output()});
-    d.give(0, d.pointwise("y0 = x0 / x1", {summed_back(d, weighted), d.input(0)}));
+    const Attributes along{{attr::dim, d.op().attributes[attr::dim]}};
+    const Derivation::Value x = d.input(0), g = d.gradient();
+    const Derivation::Value zeros = d.make("cumsum", along, {d.pointwise("y0 = x0 == 0", {x})});
+    const Derivation::Value others =
+        d.make("cumprod", along, {d.pointwise("y0 = where(x0 == 0 && x1 == 1, 1, x0)", {x, zeros})});
+    const auto sums = [&](Derivation::Value products) {
+      return summed_back(d, d.pointwise("y0 = x0 * x1", {g, products}));
+    };
+    d.give(0, d.pointwise("y0 = where(x0 == 0, where(x1 == 1, x3, 0), x2 / where(x0 == 0, 1, x0))",
+                          {x, zeros, sums(d.output()), sums(others)}));
   };
   return schema;
 }

@@ -96,8 +96,14 @@ void derive_reduce(Derivation& d) {
     d.give(0, d.pointwise("y0 = where(x2 == 0, 0, x0 * x1 / x2)", {from, g, result()}));
   else if (name == "reduce_sum_square")
     d.give(0, d.pointwise("y0 = 2 * x0 * x1", {from, g}));
-  else  // prod
-    d.give(0, d.pointwise("y0 = x1 * x2 / x0", {from, g, result()}));
+  else {  // prod: of a zero that is the only one, what the others give
+    const auto& dims = d.op().attributes[attr::dim_ints];
+    const auto zeros = d.summed(d.pointwise("y0 = x0 == 0", {from}), dims, true);
+    const auto others = d.make("prod", Attributes{{attr::dim_ints, dims}, {attr::keepdim, true}},
+                               {d.pointwise("y0 = where(x0 == 0, 1, x0)", {from})});
+    d.give(0, d.pointwise("y0 = x1 * where(x0 == 0, where(x3 == 1, x4, 0), x2 / where(x0 == 0, 1, x0))",
+                          {from, g, result(), zeros, others}));
+  }
 }
 
 Schema reduce(const char* name) {
