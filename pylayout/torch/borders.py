@@ -17,9 +17,9 @@ def pad_circular(x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
     spatial = len(padding) // 2
     if len(padding) % 2 or x.dim() - spatial not in (1, 2):  # without batches, or with them
         raise RuntimeError(f"Invalid padding size, expected {2 * (x.dim() - 2)} but got {len(padding)}")
-    own = False  # whether x is memory of its own by now, as the result must be
-    for at in range(spatial):
-        dim, before, behind = x.dim() - 1 - at, padding[2 * at], padding[2 * at + 1]
+    sides = [padding[2 * at : 2 * at + 2] for at in range(spatial)]  # of the last dimension first
+    for at, (before, behind) in enumerate(sides):
+        dim = x.dim() - 1 - at
         size = x.shape[dim]
         if before > size or behind > size:
             raise RuntimeError("Padding value causes wrapping around more than once.")
@@ -27,16 +27,21 @@ def pad_circular(x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
             raise RuntimeError("Negative padding value is resulting in an empty dimension")
         if before < 0 or behind < 0:
             x = x.narrow(dim, max(-before, 0), size + min(before, 0) + min(behind, 0))
-        kept, before, behind = x.shape[dim], max(before, 0), max(behind, 0)
-        if kept == 0 and (before or behind):
-            sides = f"{padding[2 * at]} and {padding[2 * at + 1]}"
-            raise RuntimeError(f"_pad_circular: a padding of {sides} leaves nothing of dimension {dim} to repeat")
+        if x.shape[dim] == 0 and (before > 0 or behind > 0):
+            raise RuntimeError(
+                f"_pad_circular: a padding of {before} and {behind} leaves nothing of dimension {dim} to repeat"
+            )
+    own = False  # whether x is memory of its own by now, as the result must be
+    for at, (before, behind) in enumerate(sides):
+        dim, before, behind = x.dim() - 1 - at, max(before, 0), max(behind, 0)
+        kept = x.shape[dim]
         own = own or before > 0 or behind > 0
         if before > kept or behind > kept:  # after a side was cut
             x = x.index_select(dim, torch.arange(-before, kept + behind, device=x.device) % kept)
         elif before or behind:
             x = torch.cat([x.narrow(dim, kept - before, before), x, x.narrow(dim, 0, behind)], dim)
-    return x if own else x.clone()
+    # What is joined lies as its parts do, PyTorch's result by rows.
+    return x.contiguous() if own else x.clone(memory_format=torch.contiguous_format)
 
 
 def _traced(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> torch.Tensor:

@@ -101,6 +101,22 @@ def test_channels_last_and_other_strides():
             assert made.stride() == expected.stride()
 
 
+@pytest.mark.parametrize("padding", [(2, 1, 2, 1), (2, 1, 0, -1), (0, 0, 0, 0)])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)])
+def test_borders_that_go_round_lie_by_rows(order, padding):
+    """As PyTorch's do, however the image lies: they may be viewed."""
+
+    def function(x):
+        made = nn.functional.pad(x, padding, mode="circular")
+        return made, made.view(-1) * 2
+
+    back = [order.index(dim) for dim in range(4)]
+    x = torch.randn(2, 3, 5, 6).permute(order).contiguous().permute(back)
+    made, expected = compiled(function)(x), function(x)
+    close(made, expected)
+    assert made[0].stride() == expected[0].stride()
+
+
 def test_strides_that_differ_from_those_traced():
     def function(x):
         return torch.relu(x) + 1
