@@ -51,10 +51,13 @@ def _by_words(x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
-def _like_attended(q: Tensor, v: Tensor, seed: Tensor | None) -> Tensor:
-    """As PyTorch's results lie in memory: as q does, but row by row in dropout and where v has other columns."""
-    shape = (*q.shape[:3], v.shape[3])
-    return q.new_empty(shape) if seed is not None or q.shape[3] != v.shape[3] else torch.empty_like(q)
+def _like_attended(q: Tensor, k: Tensor, v: Tensor, seed: Tensor | None) -> Tensor:
+    """As results of PyTorch's function lie in memory: as q does, where PyTorch has one op for it, else row by row.
+
+    It has none for dropout, for a v of other columns, and for rows whose elements are not side by side.
+    """
+    one_op = seed is None and q.shape[3] == v.shape[3] and all(each.stride(3) == 1 for each in (q, k, v))
+    return torch.empty_like(q) if one_op else q.new_empty((*q.shape[:3], v.shape[3]))
 
 
 def _kept(weights: Tensor, seed: Tensor | None, p: float) -> Tensor:
@@ -69,12 +72,12 @@ def attention(
 ) -> Tensor:  # fmt: skip
     """Of (n, heads, words, columns); k and v may have fewer heads. seed: of dropout, None where nothing is dropped."""
     weights = _weights(q, k, mask, is_causal, scale)
-    return _like_attended(q, v, seed).copy_(weights * _kept(weights, seed, p) @ _repeated(q, v))
+    return _like_attended(q, k, v, seed).copy_(weights * _kept(weights, seed, p) @ _repeated(q, v))
 
 
 @attention.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, seed: Tensor | None, *_: Any) -> Tensor:
-    return _like_attended(q, v, seed)
+    return _like_attended(q, k, v, seed)
 
 
 @torch.library.custom_op("pylayout::attention_backward", mutates_args=())
@@ -191,7 +194,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, masks: Masks, p: float, scale: float
         stacks = [each[:, None] if rank == 3 else each.flatten(0, rank - 4) for each in low]
         if _suits(stacks[0], stacks[1], stacks[2], mask, False):
             seed = seed_for(elements, q.device) if drops else None
-            made: Tensor = own.attention(*stacks, mask, seed, p, False, scale)
+            made: Tensor = own.attention(*stacks, mask, seed, p, False, scale).contiguous()  # as products are
             return made[:, 0] if rank == 3 else made.reshape(*q.shape[:-1], v.shape[-1]) if rank > 4 else made
     scores = _masked(q @ k.mT * scale, masks)
     assert scores is not None
