@@ -288,6 +288,21 @@ def test_more_numbers_than_are_kept():
             each.copy_(expected)
 
 
+def test_memory_of_numbers_that_are_kept_no_more():
+    """What takes the memory of a number that waits to be read is written after that."""
+    there = [torch.ones(2, device=OCL) for _ in range(300)]
+    torch.empty((), device=OCL).fill_(1.0).fill_(2.0)
+    for first in (1000.0, 2000.0, 3000.0):
+        for each in there:
+            each.fill_(1.0)
+        torch.ocl.synchronize()
+        numbers = [first + n for n in range(len(there))]
+        torch._foreach_mul_(there, numbers)  # more than are kept
+        kept = [torch.empty((), device=OCL).fill_(-7.0) for _ in there]
+        assert [each[0].item() for each in there] == numbers
+        assert all(each.item() == -7 for each in kept)
+
+
 def test_versions_and_gradients():
     x = [torch.nn.Parameter(each.to(OCL)) for each in values(0)]
     loss = sum((each * each).sum() for each in x)

@@ -70,7 +70,7 @@ int Chain::find(TensorPointers list) const {
 
 int Chain::take(TensorPointers list, const std::vector<Operand>& operands, bool made) {
   for (size_t i = 0; i < operands.size(); ++i)
-    if (!blocks_.insert(operands[i].block).second) {
+    if (number_blocks_.count(operands[i].block) || !blocks_.insert(operands[i].block).second) {
       while (i-- > 0) blocks_.erase(operands[i].block);
       return -1;
     }
@@ -101,6 +101,7 @@ void Chain::add(const ListFormula& formula, const std::vector<int>& lists, Numbe
     }
     return list.value;
   });
+  for (const Operand& each : number.operands) number_blocks_.insert(each.block);
   if (formula.number) numbers_.push_back(std::move(number));
   List& changed = lists_[size_t(result)];
   changed.value = "t" + std::to_string(values_++);
@@ -181,6 +182,7 @@ void Chain::finish(std::vector<WaitingCall>& calls, std::vector<Operand>& operan
   lists_.clear();
   numbers_.clear();
   blocks_.clear();
+  number_blocks_.clear();
   text_.clear();
   inputs_ = values_ = 0;
 }

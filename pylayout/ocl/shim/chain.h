@@ -60,13 +60,13 @@ class Chain {
   bool empty() const { return text_.empty(); }
   // Whether an op of so many lists and numbers may follow: the op `pointwise` reads so many tensors.
   bool has_room_for(size_t more) const { return lists_.size() + numbers_.size() + more <= 16; }
-  bool uses(const Block* block) const { return blocks_.count(block) > 0; }
+  bool uses(const Block* block) const { return blocks_.count(block) > 0 || number_blocks_.count(block) > 0; }
   // Whether elements of lists of the chain are like these in number and sizes.
   bool is_like(TensorPointers list) const;
   int find(TensorPointers list) const;  // -1: it is none of the chain
   const List& list(int number) const { return lists_[size_t(number)]; }
   // Takes a list, `made` by an op of the chain or not, with its operands; -1, and nothing is taken, where it shares
-  // memory with others or itself.
+  // memory with others or itself, or lies where a number was whose tensor is gone.
   int take(TensorPointers list, const std::vector<Operand>& operands, bool made);
   // The op on these of its lists; its result is the list `result`.
   void add(const ListFormula& formula, const std::vector<int>& lists, Number number, int result);
@@ -81,8 +81,8 @@ class Chain {
   std::vector<int64_t> form_;  // that, and ranks, sizes and strides of those of the first list
   std::vector<List> lists_;
   std::vector<Number> numbers_;
-  std::unordered_set<const Block*> blocks_;
-  std::string text_;  // statements, in which #0#, #1#, ... are the numbers
+  std::unordered_set<const Block*> blocks_, number_blocks_;  // of lists, and of numbers
+  std::string text_;                                         // statements, in which #0#, #1#, ... are the numbers
   int inputs_ = 0, values_ = 0;
 };
 
