@@ -58,6 +58,50 @@ def test_a_backward_on_the_cpu_does_not_start_opencl():
     assert done.returncode == 0, done.stderr
 
 
+FORKS_BESIDE_THREADS = """
+import os, signal, threading, time, torch, pylayout.ocl
+pylayout.ocl.load()
+held = [torch.ones(3, device="ocl:0") for _ in range(50)]
+done = threading.Event()
+
+def allocate():
+    while not done.is_set():
+        [torch.empty(1 << 19, device="ocl:0") for _ in range(3)]
+
+threads = [threading.Thread(target=allocate) for _ in range(2)]
+for each in threads:
+    each.start()
+stuck = 0
+for _ in range(60):
+    child = os.fork()
+    if child == 0:
+        held.clear()
+        os._exit(0)
+    until = time.monotonic() + 10
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            stuck = 1
+            break
+        time.sleep(0.002)
+    if stuck:
+        break
+done.set()
+for each in threads:
+    each.join()
+assert not stuck, "a child waits for a lock that a thread of its parent held"
+"""
+
+
+@pytest.mark.slow
+def test_a_forked_child_lets_go_of_tensors_whatever_threads_of_its_parent_did():
+    root = Path(pylayout.ocl.__file__).parents[2]
+    command = [sys.executable, "-c", FORKS_BESIDE_THREADS]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_unknown_pytorch_is_refused(monkeypatch):
     from pylayout.ocl import build
 

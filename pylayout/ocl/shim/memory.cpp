@@ -207,8 +207,9 @@ struct Allocator final : c10::Allocator {
     return {address, block.release(), &remove, where};
   }
   static void remove(void* block) {
+    if (is_forked()) return;  // nothing is given back, and a lock that a thread of the parent held is held for ever
     std::unique_ptr<Block> own(static_cast<Block*>(block));
-    if (is_forked() || own->is_shared()) return;  // who has a view of its memory keeps that
+    if (own->is_shared()) return;  // who has a view of its memory keeps that
     if (own->is_free())
       spare_free().give(std::move(own));
     else
