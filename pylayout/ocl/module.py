@@ -321,8 +321,8 @@ def manual_seed(seed: int, device: Any = None) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    for index in range(device_count()):
-        torch.ops.pylayout_ocl.seed(index, _as_signed(seed))
+    """Of all devices, also where none was used yet: that stays so, as `torch.manual_seed` calls this in any program."""
+    torch.ops.pylayout_ocl.seed_all(_as_signed(seed))
 
 
 def _as_signed(seed: int) -> int:

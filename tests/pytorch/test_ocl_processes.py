@@ -58,6 +58,41 @@ def test_a_backward_on_the_cpu_does_not_start_opencl():
     assert done.returncode == 0, done.stderr
 
 
+SEEDED = """
+import os, torch, pylayout.ocl
+from torch.utils.data import DataLoader, Dataset
+pylayout.ocl.load()
+
+class Started(Dataset):
+    def __len__(self):
+        return 2
+    def __getitem__(self, _):  # in workers, which PyTorch seeds
+        return torch.tensor(torch.ocl.is_initialized())
+
+torch.manual_seed(5)
+assert not any(part.any() for part in DataLoader(Started(), num_workers=1))
+assert not torch.ocl.is_initialized()
+child = os.fork()
+if child == 0:
+    assert torch.ocl.initial_seed() == 5
+    torch.ones(3, device="ocl:0").add_(1).tolist()
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0, status
+drawn = torch.rand(3, device="ocl:0").tolist()
+assert torch.ocl.initial_seed() == 5
+torch.manual_seed(5)
+assert torch.rand(3, device="ocl:0").tolist() == drawn
+"""
+
+
+@pytest.mark.slow
+def test_a_seed_for_all_generators_does_not_start_opencl():
+    root = Path(pylayout.ocl.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", SEEDED], capture_output=True, text=True, cwd=root, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 FORKS_BESIDE_THREADS = """
 import os, signal, threading, time, torch, pylayout.ocl
 pylayout.ocl.load()

@@ -159,6 +159,8 @@ void seed(int64_t device, int64_t value) {
   generator.set_current_seed(uint64_t(value));
 }
 
+void seed_all(int64_t value) { seed_generators(uint64_t(value)); }
+
 // A plan of the library, and what tensors its runs give.
 struct PlanCall {
   struct Result {
@@ -334,6 +336,7 @@ TORCH_LIBRARY(pylayout_ocl, m) {
   m.def("random_state(int device) -> Tensor", random_state);
   m.def("set_random_state(int device, Tensor state) -> ()", set_random_state);
   m.def("seed(int device, int value) -> ()", seed);
+  m.def("seed_all(int value) -> ()", seed_all);
   m.def("initial_seed(int device) -> int",
         [](int64_t device) { return int64_t(default_generator(c10::DeviceIndex(device)).current_seed()); });
   m.def("handle(Tensor tensor) -> int");

@@ -113,6 +113,38 @@ void set_stream(c10::DeviceIndex device, c10::StreamId id) {
   current_streams[size_t(device)] = id;
 }
 
+// The default generators of devices, made when they are asked for. Seeding all of them asks for no device: PyTorch does it
+// with its own generator, also in programs and in workers of loaders that never use a device.
+class Generators {
+ public:
+  const at::Generator& of(c10::DeviceIndex device) {
+    std::lock_guard<std::mutex> guard(lock_);
+    while (made_.size() <= size_t(device)) {
+      made_.push_back(std::make_unique<at::Generator>(new_generator(c10::DeviceIndex(made_.size()))));
+      made_.back()->set_current_seed(seed_);
+    }
+    return *made_[size_t(device)];
+  }
+  void seed(uint64_t seed) {
+    std::lock_guard<std::mutex> guard(lock_);
+    seed_ = seed;
+    for (const auto& each : made_) {
+      std::lock_guard<std::mutex> of_it(each->mutex());
+      each->set_current_seed(seed);
+    }
+  }
+
+ private:
+  std::mutex lock_;
+  std::vector<std::unique_ptr<at::Generator>> made_;
+  uint64_t seed_ = c10::default_rng_seed_val;  // of those that are made next
+};
+
+Generators& generators() {
+  static auto* self = new Generators;
+  return *self;
+}
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDevice; }
   c10::Device exchangeDevice(c10::Device device) const override {
@@ -217,13 +249,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return index < 0 ? current : exchangeDevice(index);
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
-    static std::mutex lock;
-    static auto* made = new std::vector<std::unique_ptr<at::Generator>>;
-    const c10::DeviceIndex at = index < 0 ? current : checked(index);
-    std::lock_guard<std::mutex> guard(lock);
-    while (made->size() <= size_t(at))
-      made->push_back(std::make_unique<at::Generator>(new_generator(c10::DeviceIndex(made->size()))));
-    return *(*made)[size_t(at)];
+    return generators().of(index < 0 ? current : checked(index));
   }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
     return new_generator(index < 0 ? current : index);
@@ -297,6 +323,8 @@ pl_event record_event(c10::DeviceIndex index) {
 at::Generator default_generator(c10::DeviceIndex index) {
   return at::detail::getPrivateUse1Hooks().getDefaultGenerator(index);
 }
+
+void seed_generators(uint64_t seed) { generators().seed(seed); }
 
 void check(pl_status status) {
   if (status == PL_OK) return;

@@ -192,6 +192,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes);
 
 at::Generator default_generator(c10::DeviceIndex index);
 at::Generator new_generator(c10::DeviceIndex index);
+void seed_generators(uint64_t seed);  // the default ones of all devices
 // Where numbers begin: what the library's ops random_* take as their input `seed`.
 struct RandomSeed {
   uint64_t seed, first;  // the first counter
