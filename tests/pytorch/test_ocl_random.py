@@ -100,6 +100,8 @@ def test_generators_of_their_own() -> None:
     assert generator.initial_seed() != 5
     with pytest.raises(RuntimeError, match="generator is of cpu, expected one of ocl"):
         torch.rand(3, device=OCL, generator=torch.Generator())
+    with pytest.raises(RuntimeError, match="generator is of ocl, expected one of cpu"):
+        torch.rand(3, generator=generator)
 
 
 def normal_below(x: np.ndarray) -> np.ndarray:

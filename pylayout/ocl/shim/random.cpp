@@ -72,6 +72,8 @@ void run(const char* op, const std::string& attributes, std::initializer_list<Te
 template <class OnHost>
 Tensor& filled(Tensor& self, const char* op, const std::string& attributes, const MaybeGenerator& generator,
                OnHost&& on_host, uint64_t words = 1) {
+  // A generator of the device brings tensors of others here.
+  TORCH_CHECK(self.device().type() == kDevice, "ocl: the generator is of ocl, expected one of ", self.device());
   if (self.numel() == 0) return self;
   const c10::DeviceGuard guard(self.device());
   const c10::DeviceIndex device = self.device().index();
