@@ -377,6 +377,9 @@ def test_streams_are_queues_of_the_device():
     assert end.query() and start.elapsed_time(end) > 0
     other.synchronize()
     assert other.query()
+    there.record_stream(other)  # nothing has to be done
+    with pytest.raises(RuntimeError, match="record_stream: the stream is of cpu"):
+        there.record_stream(torch.Stream(device="cpu"))
     assert {torch.Stream(device=OCL).stream_id for _ in range(20)} == set(range(1, 9))
 
 

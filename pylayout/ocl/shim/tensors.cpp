@@ -269,6 +269,12 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   return self.sizes() == other.sizes() && (self.numel() == 0 || number_of(self.eq(other).all()).toBool());
 }
 
+// Work that shares memory of the device is ordered, on whatever streams it is.
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  TORCH_CHECK(stream.device() == self.device(), "ocl: record_stream: the stream is of ", stream.device(), ", expected ",
+              self.device());
+}
+
 void assert_true(const at::Tensor& self, c10::string_view message) { TORCH_CHECK(number_of(self).toBool(), message); }
 
 }  // namespace
@@ -343,6 +349,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", number_of);
   m.impl("_assert_async.msg", assert_true);
   m.impl("equal", equal);
+  m.impl("record_stream", record_stream);
 }
 
 // Copies read such tensors as they are: PyTorch would copy them before.
