@@ -46,12 +46,12 @@ class Contents:
         self.opsets = opsets_of(proto.opset_import)
         if not proto.HasField("graph") or not proto.graph.output:
             raise InvalidArgumentError("onnx: the model has no graph, or one without outputs")
-        self.functions: dict[tuple[str, str], Any] = {}
+        self._functions: dict[tuple[str, str, str], Any] = {}
         for function in proto.functions:
-            key = (domain_of(function.domain), function.name)
-            if key in self.functions:
+            key = (domain_of(function.domain), function.name, _overload(function))
+            if key in self._functions:
                 raise InvalidArgumentError(f"onnx: the function {function.name} is defined twice")
-            self.functions[key] = function
+            self._functions[key] = function
         self.loaded_bytes = 0  # of the weights that were asked for so far
         self._known: dict[int, Known] = {}  # by identity of the TensorProto, all of which `proto` keeps alive
         self.initialisers = initialisers_of(proto.graph)
@@ -63,6 +63,10 @@ class Contents:
         self.outputs = [value.name for value in proto.graph.output]
         if len(set(self.outputs)) != len(self.outputs):
             raise InvalidArgumentError(f"onnx: outputs are {self.outputs[:100]}, expected different names")
+
+    def function(self, node: Any) -> Any:
+        """The model's function that a node calls, of several of one name by its overload; None where it calls none."""
+        return self._functions.get((domain_of(node.domain), node.op_type, _overload(node)))
 
     def _inputs(self) -> list[Input]:
         inputs: dict[str, Input] = {}
@@ -237,6 +241,11 @@ def _size(dim: Any, name: str) -> int | str | None:
 def domain_of(domain: str) -> str:
     """A domain by its one name: ai.onnx is written as nothing."""
     return "" if domain == "ai.onnx" else domain
+
+
+def _overload(proto: Any) -> str:
+    """Which of the functions of one name this is, or is called; onnx knows of several since 1.16."""
+    return str(getattr(proto, "overload", ""))
 
 
 def opsets_of(imports: Any) -> dict[str, int]:

@@ -260,7 +260,7 @@ class Importer:
         self._store(node, self._results(node))
 
     def _results(self, node: Node) -> list[Any]:
-        function = self.model.functions.get((node.domain, node.op_type))
+        function = self.model.function(node.proto)
         if function is None:
             if node.opset == 0:
                 raise UnsupportedError(f"the model imports no opset of the domain {node.domain or 'ai.onnx'}")

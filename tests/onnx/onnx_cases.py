@@ -268,6 +268,9 @@ case("ReduceSum", some_ints(3, 4), ints([1]), opsets=(13,), const=(1,))
 case("ReduceMean", some_ints(3, 4, 5, dtype="int64"), opsets=(13,), axes=[0, -1], keepdims=0)
 case("ReduceMean", some_ints(3, 4), ints([1]), opsets=(18,), const=(1,))
 case("ReduceMax", some_ints(3, 4) > 0, ints([1]), opsets=(20,), const=(1,))
+for op in ("ReduceL1", "ReduceSumSquare"):
+    case(op, some_ints(3, 4), opsets=(13,), axes=[1], keepdims=0)
+    case(op, some_ints(3, 4, dtype="int64"), ints([0]), opsets=(18,), const=(1,))
 for op in ("ArgMax", "ArgMin"):
     case(op, randn(3, 4, 5), opsets=(9, 11, 13), axis=1)
     case(op, some_ints(3, 9, low=0, high=3), opsets=(12, 13), axis=-1, keepdims=0, select_last_index=1)

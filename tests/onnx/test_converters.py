@@ -183,17 +183,6 @@ def test_nearest_by_a_scale_that_no_float_is(scale):
     numpy.testing.assert_array_equal(actual[0, 0], numpy.arange(tenths) * 10 // tenths)
 
 
-@pytest.mark.parametrize("start", [-9, -3])
-@pytest.mark.parametrize("sizes", [(3, 4), ("n", 4)])
-def test_a_slice_backwards_begins_within(start, sizes):
-    """A start before the first element is the first one, says ONNX; Python's slices have nothing then."""
-    node = helper.make_node("Slice", ["x", "starts", "ends", "axes", "steps"], ["y"])
-    weights = {"starts": ints([start]), "ends": ints([-99]), "axes": ints([0]), "steps": ints([-1])}
-    plan = pl.compile(model_of([node], {"x": (1, sizes)}, ["y"], 13, weights), device="cpu", tune="off")
-    x = randn(3, 4)
-    close(plan.run(x)[0], x[:1])
-
-
 @pytest.mark.parametrize(("op", "dtype"), [("Conv", "float32"), ("ConvInteger", "uint8")])
 def test_negative_pads_cut_the_input(op, dtype):
     x, weight = (numpy.abs(10 * randn(*shape)).astype(dtype) for shape in ((1, 3, 7, 8), (2, 3, 3, 3)))
@@ -409,6 +398,21 @@ def test_functions_of_the_model():
     a, b = run(model, x)
     close(a, numpy.where(x > 0, x, 0.5 * x))
     close(b, numpy.where(x > 0, x, 0.25 * x))
+
+
+@pytest.mark.skipif("overload" not in onnx.NodeProto.DESCRIPTOR.fields_by_name, reason="an onnx before 1.16")
+def test_functions_of_one_name():
+    """Which is called, the overload says."""
+    functions, nodes = [], []
+    for overload, op in (("", "Abs"), ("relu", "Relu"), ("neg", "Neg")):
+        body = helper.make_node(op, ["x"], ["y"])
+        functions.append(helper.make_function("mine", "F", ["x"], ["y"], [body], [helper.make_opsetid("", 17)]))
+        functions[-1].overload = overload
+        nodes.append(helper.make_node("F", ["x"], [op], domain="mine", overload=overload))
+    x = randn(3, 4)
+    model = model_of(nodes, {"x": x}, ["Abs", "Relu", "Neg"], 17, functions=functions, domains={"mine": 1})
+    for made, wanted in zip(run(model, x), (numpy.abs(x), x.clip(0), -x), strict=True):
+        close(made, wanted)
 
 
 BAD = [

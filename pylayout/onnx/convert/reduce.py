@@ -30,7 +30,7 @@ _PLAIN = {
 def _reduced(node: Node, x: Operand, op: str, axes: list[int], keep: bool) -> Operand:
     """The reduction over axes, where no axis at all leaves each element to itself."""
     made: Operand
-    if axes:
+    if axes and (is_float(x) or op not in ("reduce_l1", "reduce_sum_square")):
         made = node.op(op, x, axes, keep)
         return made
     if op in ("reduce_l1", "reduce_l2"):
@@ -39,7 +39,7 @@ def _reduced(node: Node, x: Operand, op: str, axes: list[int], keep: bool) -> Op
         made = node.op("square", x)
     else:
         made = x
-    return made
+    return node.op("sum", made, axes, keep) if axes else made  # of integers, of which the ops of these names are not
 
 
 def _reduce(node: Node, axes: list[int] | None) -> Result:

@@ -284,7 +284,7 @@ def _scaled(size: AnySize, factor: float) -> AnySize:
         if exact.denominator <= _MOST_DENOMINATOR:
             made: AnySize = size * exact.numerator // exact.denominator
             return made
-    return math.floor(numpy.float32(int(size)) * numpy.float32(factor))
+    return math.floor(float(numpy.float32(int(size)) * numpy.float32(factor)))
 
 
 def _by_scales(node: Node, scales: list[float], roi: list[float], axes: list[int]) -> Result:

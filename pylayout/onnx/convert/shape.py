@@ -177,16 +177,13 @@ def _sliced(node: Node, starts: list[int], ends: list[int], axes: list[int], ste
         size = x.shape[axis]
         if is_late([start, end, size]):
             if step < 0:
-                first = max_size(_place_before(start, size), 0)
-                places = node.arange(first, _place_before(end, size), step)
+                places = node.arange(_place_before(start, size), _place_before(end, size), step)
                 x = node.op("index_select", x, axis, places)
                 continue
             first, last = _place(start, size), _place(end, size)
             if step != 1 or not same_sizes([first, last], [0, size]):
                 forward.append((first, max_size(first, last), axis, step))
             continue
-        if step < 0:  # a place before the first element is the first one, where Python's slices have nothing
-            start = max(start, -size)
         where = range(size)[slice(start, end, step)]
         if step < 0 and len(where) > 1:
             x = node.op("index_select", x, axis, Known(arange(where.start, where.stop, where.step)))

@@ -201,7 +201,7 @@ def _all_nodes(graph: Any) -> Iterator[Any]:
 def _has_op(model: Any, node: Any) -> bool:
     domain = domain_of(node.domain)
     key = (domain, node.op_type)
-    if is_hosted(node) or key in model.functions:
+    if is_hosted(node) or model.function(node) is not None:
         return True
     opset = model.opsets.get(domain, 0)
     if find(*key, opset) is not None:
