@@ -103,6 +103,20 @@ def test_gradients_have_gradients() -> None:
     assert all(each.isfinite().all() for each in penalty(there, {"dropout_p": 0.2}))
 
 
+@pytest.mark.parametrize("given", [lambda x: (x, x, x), lambda x: (x, 2 * x, x.detach())], ids=["one", "apart"])
+def test_gradients_have_gradients_where_keys_are_made_of_queries(given: Any) -> None:
+    def penalty(x: Any) -> Any:
+        (first,) = torch.autograd.grad(attention(*given(x)).square().sum(), x, create_graph=True)
+        return first, torch.autograd.grad(first.square().sum(), x)[0]
+
+    torch.manual_seed(0)
+    x = heads(words=9, width=4)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        exact = penalty(x.double().requires_grad_())
+    for ours, right in zip(penalty(x.to(OCL).requires_grad_()), exact, strict=True):
+        torch.testing.assert_close(ours.cpu().double(), right, rtol=1e-3, atol=1e-3)
+
+
 def test_autocast_lowers() -> None:
     given = [heads().to(OCL).requires_grad_() for _ in range(3)]
     with torch.autocast("ocl", torch.float16):

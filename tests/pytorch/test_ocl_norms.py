@@ -97,6 +97,20 @@ def test_gradients_of_gradients(name: str) -> None:
         assert (found.cpu().double() - exact).abs().max() <= 1e-4 * exact.abs().max()
 
 
+def test_gradients_of_gradients_of_what_hangs_together() -> None:
+    """A weight and a bias that are parts of what is normalised."""
+
+    def second(x: Any) -> Any:
+        y = torch.nn.functional.layer_norm(x, x.shape[1:], x[0], x[1])
+        (first,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        return first, torch.autograd.grad(first.square().sum(), x)[0]
+
+    x = torch.randn(2, 3, 4)
+    found, wanted = second(x.to(OCL).requires_grad_()), second(x.double().requires_grad_())
+    for mine, exact in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine.cpu().double(), exact, rtol=1e-4, atol=1e-4)
+
+
 def test_transforms() -> None:
     x = torch.randn(5, 48)
     norm = torch.nn.LayerNorm(48)

@@ -8,7 +8,6 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -18,6 +17,7 @@
 #include <limits>
 
 #include "attention.h"
+#include "derivable.h"
 #include "random.h"
 #include "shim.h"
 #include "transforms.h"
@@ -83,9 +83,8 @@ struct Attention : torch::autograd::Function<Attention> {
                        context->saved_data["scale"].toOptional<double>()};
     variable_list given = context->get_saved_variables();
     variable_list made;
-    if (at::GradMode::is_enabled()) {  // gradients of the gradients are asked for
-      const Tensor y = composed(given, how);
-      made = torch::autograd::grad({y}, {given[0], given[1], given[2]}, {gradients[0]}, true, true);
+    if (at::GradMode::is_enabled()) {
+      made = derivable_gradients(given, gradients[0], [&](const variable_list& of) { return composed(of, how); });
     } else {
       given.insert(given.begin(), gradients[0]);
       const at::AutoDispatchBelowADInplaceOrView below;

@@ -4,10 +4,10 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss_native.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "derivable.h"
 #include "shim.h"
 #include "transforms.h"
 
@@ -58,10 +58,10 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
                           context->saved_data["smoothing"].toDouble()};
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &target = saved[1], &weight = saved[2];
-    if (at::GradMode::is_enabled()) {  // a gradient of the gradient is asked for
+    if (at::GradMode::is_enabled()) {
       const MaybeTensor maybe = weight.defined() ? MaybeTensor(weight) : std::nullopt;
-      const Tensor loss = by_pytorch(x, target, maybe, options);
-      return {torch::autograd::grad({loss}, {x}, {gradients[0]}, true, true)[0], Tensor(), Tensor(), Tensor()};
+      const auto loss = [&](const auto& of) { return by_pytorch(of[0], target, maybe, options); };
+      return {derivable_gradients({x}, gradients[0], loss)[0], Tensor(), Tensor(), Tensor()};
     }
     const at::AutoDispatchBelowADInplaceOrView below;
     return {called("pylayout::cross_entropy_backward", {gradients[0], x, target}, weight, options), Tensor(), Tensor(),

@@ -5,12 +5,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/group_norm_native.h>
 #include <ATen/ops/layer_norm_native.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <string>
 
+#include "derivable.h"
 #include "random.h"
 #include "shim.h"
 #include "transforms.h"
@@ -67,22 +67,18 @@ struct Normalised : torch::autograd::Function<Normalised> {
   static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& gradients) {
     const Norm norm{context->saved_data["over"], context->saved_data["eps"].toDouble()};
     const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
-    variable_list made(4);
-    if (at::GradMode::is_enabled()) {  // gradients of the gradients are asked for
-      const Tensor y = by_pytorch(norm, x, maybe(weight), maybe(bias));
-      variable_list wanted;
-      for (const Tensor& each : saved)
-        if (each.defined() && each.requires_grad()) wanted.push_back(each);
-      const variable_list found = torch::autograd::grad({y}, wanted, {gradients[0]}, true, true, true);
-      for (size_t i = 0, next = 0; i < saved.size(); ++i)
-        if (saved[i].defined() && saved[i].requires_grad()) made[i] = found[next++];
-      return made;
+    const Tensor &x = saved[0], &weight = saved[1];
+    variable_list made;
+    if (at::GradMode::is_enabled()) {
+      made = derivable_gradients(saved, gradients[0], [&](const variable_list& of) {
+        return by_pytorch(norm, of[0], maybe(of[1]), maybe(of[2]));
+      });
+    } else {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      const torch::jit::Stack all = called(norm, "_backward", {gradients[0], x, norm.over, value_of(weight), norm.eps});
+      for (size_t i = 0; i < saved.size(); ++i) made.push_back(saved[i].defined() ? all[i].toTensor() : Tensor());
     }
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const torch::jit::Stack all = called(norm, "_backward", {gradients[0], x, norm.over, value_of(weight), norm.eps});
-    for (size_t i = 0; i < saved.size(); ++i)
-      if (saved[i].defined()) made[i] = all[i].toTensor();
+    made.resize(4);
     return made;
   }
 };
