@@ -7,6 +7,7 @@ calls of the library's ops, one after another; the shim keeps and runs it (shim/
 from __future__ import annotations
 
 import json
+import logging
 import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +57,7 @@ _FORMATS = {
     0: torch.contiguous_format, 1: torch.preserve_format, 2: torch.channels_last, 3: torch.channels_last_3d,
 }  # fmt: skip
 
+_log_of_pytorch = logging.getLogger("torch._subclasses.fake_tensor")
 _mode = FakeTensorMode(allow_non_fake_inputs=True)
 _making = threading.RLock()  # the mode counts how deep it was entered, whoever enters it
 _calls = Calls()
@@ -306,6 +308,8 @@ def _described(value: Any) -> Any:
 @contextmanager
 def _refused_by_pytorch() -> Iterator[None]:
     """What PyTorch says of a call's sizes and dtypes, its kernel for the CPU says to the caller."""
+    # The log would have a traceback of each such call, also of those that the kernel takes.
+    before, _log_of_pytorch.disabled = _log_of_pytorch.disabled, True
     try:
         yield
     except Error:
@@ -314,6 +318,8 @@ def _refused_by_pytorch() -> Iterator[None]:
         raise UnsupportedError("what it gives follows from data") from error
     except Exception as error:
         raise UnsupportedError(f"PyTorch: {reason_of(error)}") from error
+    finally:
+        _log_of_pytorch.disabled = before
 
 
 def _expected(given: _Given, form: _Form) -> Any:

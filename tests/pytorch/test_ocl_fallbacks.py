@@ -121,6 +121,18 @@ def test_copies_that_change_a_dtype_on_the_host_are_counted():
     torch.arange(4.0, dtype=torch.float64).to(OCL).clone()  # neither dtype changes
 
 
+def test_what_pytorch_refuses_to_describe_leaves_no_traceback(capfd):
+    """PyTorch describes no quotients of bool; its kernel for the CPU says so to the caller."""
+    torch.ocl.set_fallback("silent")
+    flags = torch.ones(3, dtype=torch.bool)
+    with pytest.raises(RuntimeError) as on_cpu:
+        flags // flags
+    with pytest.raises(RuntimeError) as found:
+        flags.to(OCL) // flags.to(OCL)
+    assert str(found.value) == str(on_cpu.value)
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_defect_of_a_converter_is_told_as_such(monkeypatch, caplog):
     def broken(*_):
         raise AttributeError("no such thing")
