@@ -14,6 +14,14 @@ from ocl_testing import quiet  # noqa: E402, F401
 import pylayout.ocl  # noqa: E402
 from pylayout.ocl.build import UnknownVersionError  # noqa: E402
 
+
+def succeed(program):
+    """Runs a program in a process of its own, which must end well."""
+    root = Path(pylayout.ocl.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 FORK = """
 import os, sys, torch, pylayout.ocl
 pylayout.ocl.load()
@@ -32,9 +40,7 @@ assert (x + 1).tolist() == [2, 2, 2]
 
 
 def test_a_forked_child_is_refused():
-    root = Path(pylayout.ocl.__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, cwd=root, timeout=300)
-    assert done.returncode == 0, done.stderr
+    succeed(FORK)
 
 
 CPU_BACKWARD = """
@@ -53,9 +59,7 @@ assert v.grad.tolist() == [2, 2, 2]
 
 @pytest.mark.slow
 def test_a_backward_on_the_cpu_does_not_start_opencl():
-    root = Path(pylayout.ocl.__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", CPU_BACKWARD], capture_output=True, text=True, cwd=root, timeout=300)
-    assert done.returncode == 0, done.stderr
+    succeed(CPU_BACKWARD)
 
 
 SEEDED = """
@@ -88,9 +92,7 @@ assert torch.rand(3, device="ocl:0").tolist() == drawn
 
 @pytest.mark.slow
 def test_a_seed_for_all_generators_does_not_start_opencl():
-    root = Path(pylayout.ocl.__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", SEEDED], capture_output=True, text=True, cwd=root, timeout=300)
-    assert done.returncode == 0, done.stderr
+    succeed(SEEDED)
 
 
 FORKS_BESIDE_THREADS = """
@@ -131,10 +133,7 @@ assert not stuck, "a child waits for a lock that a thread of its parent held"
 
 @pytest.mark.slow
 def test_a_forked_child_lets_go_of_tensors_whatever_threads_of_its_parent_did():
-    root = Path(pylayout.ocl.__file__).parents[2]
-    command = [sys.executable, "-c", FORKS_BESIDE_THREADS]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=300)
-    assert done.returncode == 0, done.stderr
+    succeed(FORKS_BESIDE_THREADS)
 
 
 def test_an_unknown_pytorch_is_refused(monkeypatch):

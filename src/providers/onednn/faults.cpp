@@ -331,8 +331,7 @@ const KnownFault kNanBecomesNumber{
     "",
     "relu, relu6, clip, exp and hardsigmoid as primitives of their own, and softmax, by vector code",
     "they limit numbers by a minimum or maximum, and NaN comes out as a number: a row of softmax with NaN or infinity "
-    "as "
-    "zeros",
+    "as zeros",
     "oneDNN 3.2",
     "these functions run elsewhere; only as fused activations, which cannot be had otherwise, they are oneDNN's",
 };
